@@ -27,7 +27,7 @@ std::pair<Bytes, std::int32_t> sample(const Dataset& dataset, std::int64_t index
 
 }  // namespace
 
-TEST_CASE("open_datasets: a folder with the files of MNIST, plain or gzip, both splits") {
+TEST_CASE("open_datasets finds both splits in a folder with the files of MNIST, plain or gzip") {
   for (const bool gzip : {false, true}) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 20, 3, gzip);
@@ -46,7 +46,7 @@ TEST_CASE("open_datasets: a folder with the files of MNIST, plain or gzip, both 
   }
 }
 
-TEST_CASE("open_datasets: one split, the files of the other splits are not read") {
+TEST_CASE("open_datasets does not read the files of the other splits for one split") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", "damaged");
@@ -57,7 +57,7 @@ TEST_CASE("open_datasets: one split, the files of the other splits are not read"
   CHECK(sets.test == nullptr);
 }
 
-TEST_CASE("open_datasets: a missing split, null if optional, an error if requested") {
+TEST_CASE("open_datasets: a missing split is null if optional, and an error if requested") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   CHECK(open_datasets(config_of(folder), 1).test == nullptr);
@@ -70,7 +70,7 @@ TEST_CASE("open_datasets: a missing split, null if optional, an error if request
                        DataError);
 }
 
-TEST_CASE("open_datasets: files given one by one, both splits") {
+TEST_CASE("open_datasets opens both splits of files given one by one") {
   const TemporaryFolder folder;
   write_split(folder.path(), "some", 6, 2);
   config::Data config;
@@ -83,7 +83,7 @@ TEST_CASE("open_datasets: files given one by one, both splits") {
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("both"), ConfigError);
 }
 
-TEST_CASE("open_datasets: a label outside the classes, an error") {
+TEST_CASE("open_datasets rejects a label outside the classes") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_split(folder.path(), "t10k", 10, 5);
@@ -104,7 +104,7 @@ TEST_CASE("open_datasets: a label outside the classes, an error") {
   CHECK(open_datasets(config, 1).classes == config.classes);
 }
 
-TEST_CASE("open_datasets: images, labels or splits that differ in size, an error") {
+TEST_CASE("open_datasets rejects images, labels or splits that differ in size") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {19}, Bytes(19)));
@@ -121,7 +121,7 @@ TEST_CASE("open_datasets: images, labels or splits that differ in size, an error
                        doctest::Contains("contains no elements: its header gives 0"), DataError);
 }
 
-TEST_CASE("fingerprint: another content, another fingerprint and gzip, the same") {
+TEST_CASE("fingerprint differs for another content, and is the same for gzip") {
   const auto fingerprint = [](std::uint32_t count, bool gzip, std::uint8_t role) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", count, 3, gzip, role);
@@ -132,7 +132,7 @@ TEST_CASE("fingerprint: another content, another fingerprint and gzip, the same"
   CHECK(fingerprint(20, false, 0) != fingerprint(20, false, 1));
 }
 
-TEST_CASE("common_data: a change of any byte or label of a split, another text") {
+TEST_CASE("common_data: a change of any byte or label of a split gives another text") {
   const auto common = [](std::size_t change, std::uint8_t label, bool evaluation) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 20, 3);
@@ -158,7 +158,7 @@ TEST_CASE("common_data: a change of any byte or label of a split, another text")
   CHECK(same.find("validation samples: none\n") != std::string::npos);
 }
 
-TEST_CASE("common_data: a part of an array set, the indices of its samples count") {
+TEST_CASE("common_data: the indices of the samples count for a part of an array set") {
   const auto common = [](std::uint64_t seed, double split) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 200, 3);
@@ -171,7 +171,7 @@ TEST_CASE("common_data: a part of an array set, the indices of its samples count
   CHECK(common(1, 0.2) != common(1, 0.3));
 }
 
-TEST_CASE("synthetic images: a function of seed, split and index") {
+TEST_CASE("synthetic images are a function of seed, split and index") {
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
   config.synthetic = {{32, 32, 3}, 7, 100, 10};
@@ -195,7 +195,7 @@ TEST_CASE("synthetic images: a function of seed, split and index") {
   for (const int count : counts) CHECK(count > 0);
 }
 
-TEST_CASE("open_datasets: the real MNIST files, sizes and first samples") {
+TEST_CASE("open_datasets: the real MNIST files have their sizes and first samples") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   if (shared == nullptr || !std::filesystem::exists(Path(shared) / "mnist")) {
     TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with mnist");

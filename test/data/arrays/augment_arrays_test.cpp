@@ -38,7 +38,7 @@ Sample sample(const Dataset& dataset, std::int64_t index, std::int64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("augment_arrays: random changes, a function of seed, epoch and sample") {
+TEST_CASE("augment_arrays: random changes are a function of seed, epoch and sample") {
   const auto plain = open_datasets(config_of("[]").data, 7);
   const std::string list = "[random_flip_horizontal: 1, brightness: 0.3]";
   const auto random = open_datasets(config_of(list).data, 7);
@@ -65,7 +65,7 @@ TEST_CASE("augment_arrays: random changes, a function of seed, epoch and sample"
   CHECK(sample(*random.train, 3, kNoEpoch) == sample(*plain.train, 3, kNoEpoch));
 }
 
-TEST_CASE("augment_arrays: random_resized_crop, a part of the image in its size") {
+TEST_CASE("augment_arrays: random_resized_crop takes a part of the image in its size") {
   const auto plain = open_datasets(config_of("[]").data, 7);
   const auto crops = open_datasets(config_of("[random_resized_crop]").data, 7);
   const auto whole = open_datasets(
@@ -75,7 +75,7 @@ TEST_CASE("augment_arrays: random_resized_crop, a part of the image in its size"
   CHECK(sample(*whole.train, 1, 0) == sample(*plain.train, 1, 0));
 }
 
-TEST_CASE("augment_arrays: validation samples split off, unchanged") {
+TEST_CASE("augment_arrays: validation samples that are split off stay unchanged") {
   const auto plain = open_datasets(config_of("[]", ", validation_split: 0.25").data, 7);
   const auto random =
       open_datasets(config_of("[random_rotation: 30]", ", validation_split: 0.25").data, 7);
@@ -85,7 +85,7 @@ TEST_CASE("augment_arrays: validation samples split off, unchanged") {
   CHECK(sample(*random.train, 2, 1).image != sample(*plain.train, 2, 1).image);
 }
 
-TEST_CASE("augment_arrays: arrays that are not images, an error") {
+TEST_CASE("augment_arrays: arrays that are not images are an error") {
   class Floats final : public Dataset {
    public:
     Floats() {

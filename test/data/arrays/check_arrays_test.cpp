@@ -62,7 +62,8 @@ struct Arrays {
 
 }  // namespace
 
-TEST_CASE("check_arrays: counts, shape, value range, and equal samples within a split") {
+TEST_CASE(
+    "check_arrays counts samples and finds shape, value range and equal samples within a split") {
   const Arrays arrays;
   arrays.write(Split::kTrain, {3, 9, 7, 7, 3, 9, 5, 6, 3, 9}, {0, 1, 0, 0, 0});
   arrays.write(Split::kTest, {1, 2, 200, 4}, {1, 0});

@@ -32,7 +32,7 @@ config::Data config_of(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("read_cifar: CIFAR-10 and CIFAR-100, planes become pixels") {
+TEST_CASE("read_cifar: planes of CIFAR-10 and CIFAR-100 become pixels") {
   for (const bool hundred : {false, true}) {
     const TemporaryFolder folder;
     if (hundred) {
@@ -64,7 +64,7 @@ TEST_CASE("read_cifar: CIFAR-10 and CIFAR-100, planes become pixels") {
   }
 }
 
-TEST_CASE("read_cifar: other files, an error with the path") {
+TEST_CASE("read_cifar: the error of other files has the path") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(
       open_datasets(config_of(folder.path()), 1),

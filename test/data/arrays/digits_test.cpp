@@ -32,7 +32,8 @@ std::int64_t signed_sum(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("generate_digits: called again, equal files and a longer set starts with a shorter one") {
+TEST_CASE(
+    "generate_digits: equal calls give equal files, and a longer set starts with a shorter one") {
   const TemporaryFolder folder;
   const Path a = folder.path() / "a";
   const Path b = folder.path() / "b";
@@ -47,7 +48,7 @@ TEST_CASE("generate_digits: called again, equal files and a longer set starts wi
 
 // Results that were reported hold for these digits. A libm whose sinf() and cosf() differ in the
 // last bit changes about three pixels by one, so that images are compared by their signed sums.
-TEST_CASE("generate_digits: default sizes, the digits of the reported results") {
+TEST_CASE("generate_digits: the default sizes give the digits of the reported results") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 500, 100);
   CHECK(std::abs(signed_sum(folder.path() / "train-images-idx3-ubyte") + 19701) < 10);
@@ -59,7 +60,7 @@ TEST_CASE("generate_digits: default sizes, the digits of the reported results") 
 }
 
 // Vertical strokes lean by the shear and the angle alone, to both sides alike.
-TEST_CASE("generate_digits: a one, upright") {
+TEST_CASE("generate_digits: a one is upright") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 1000, 1);
   const Bytes images = read_file(folder.path() / "train-images-idx3-ubyte");
@@ -86,7 +87,7 @@ TEST_CASE("generate_digits: a one, upright") {
   CHECK(std::abs(all / count) < 0.1);
 }
 
-TEST_CASE("generate_digits: existing files, unchanged") {
+TEST_CASE("generate_digits leaves existing files unchanged") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 30, 10);
   const auto before = std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte");
@@ -97,7 +98,7 @@ TEST_CASE("generate_digits: existing files, unchanged") {
   CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
 }
 
-TEST_CASE("generate_digits: another set under the same names, nothing is written") {
+TEST_CASE("generate_digits writes nothing where another set has the same names") {
   const TemporaryFolder folder;
   for (const std::string part : {"train", "t10k"}) {
     for (const std::string name : {"-images.idx3-ubyte", "-labels-idx1-ubyte.gz"}) {
@@ -126,7 +127,7 @@ TEST_CASE("open_datasets draws the digits in memory for a config that must not w
   CHECK(drawn.validation == nullptr);
 }
 
-TEST_CASE("generate_digits: a file of another set whose second file is missing, an error") {
+TEST_CASE("generate_digits: a file of another set whose second file is missing is an error") {
   for (const std::string part : {"train", "t10k"}) {
     for (const std::string name : {"-images-idx3-ubyte", "-labels-idx1-ubyte", "-images.idx3-ubyte",
                                    "-labels-idx1-ubyte.gz"}) {
@@ -146,7 +147,7 @@ TEST_CASE("generate_digits: a file of another set whose second file is missing, 
   }
 }
 
-TEST_CASE("generate_digits: one file of a part from a killed process, completed") {
+TEST_CASE("generate_digits completes a part of which a killed process wrote one file") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 30, 10);
   const std::string images = digest(folder.path() / "train-images-idx3-ubyte");
@@ -157,7 +158,7 @@ TEST_CASE("generate_digits: one file of a part from a killed process, completed"
   CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
 }
 
-TEST_CASE("open_datasets: digits, ten classes with ink in the middle") {
+TEST_CASE("open_datasets: digits have ten classes with ink in the middle") {
   const TemporaryFolder folder;
   generate_digits(folder.path(), 1000, 100);
   config::Data config;

@@ -27,7 +27,7 @@ std::vector<double> values(const Array& array) {
 
 }  // namespace
 
-TEST_CASE("read_idx: every type, big-endian elements") {
+TEST_CASE("read_idx reads every type with big-endian elements") {
   const TemporaryFolder folder;
   const Array bytes = read_idx(write(folder, idx_bytes(0x08, {2, 3}, {1, 2, 3, 4, 5, 255})));
   CHECK(bytes.dims == std::vector<std::int64_t>{2, 3});
@@ -44,7 +44,7 @@ TEST_CASE("read_idx: every type, big-endian elements") {
         std::vector<double>{1.5});
 }
 
-TEST_CASE("read_maybe_gzip: a gzip file of several members, detected by its content") {
+TEST_CASE("read_maybe_gzip detects a gzip file of several members by its content") {
   const TemporaryFolder folder;
   const Bytes plain = idx_bytes(0x08, {100, 50}, Bytes(5000, 9));
   const Array array = read_idx(write(folder, gzip_bytes(plain)));
@@ -59,7 +59,7 @@ TEST_CASE("read_maybe_gzip: a gzip file of several members, detected by its cont
   CHECK(read_idx(write(folder, both)).count() == 5000);
 }
 
-TEST_CASE("read_idx: damaged and foreign files, an error with path and reason") {
+TEST_CASE("read_idx: the error of damaged and foreign files has path and reason") {
   const TemporaryFolder folder;
   const auto refuses = [&](const Bytes& bytes, const char* why) {
     const Path path = write(folder, bytes);
@@ -90,7 +90,7 @@ TEST_CASE("read_idx: damaged and foreign files, an error with path and reason") 
   CHECK_THROWS_AS(read_idx(folder.path()), DataError);
 }
 
-TEST_CASE("read_maybe_gzip: a FIFO, an error without a wait") {
+TEST_CASE("read_maybe_gzip rejects a FIFO without a wait") {
   const TemporaryFolder folder;
   const Path fifo = folder.path() / "images";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("read_maybe_gzip: a FIFO, an error without a wait") {
                        DataError);
 }
 
-TEST_CASE("read_maybe_gzip: a small file that expands to hundreds of megabytes, an error") {
+TEST_CASE("read_maybe_gzip rejects a small file that expands to hundreds of megabytes") {
   const TemporaryFolder folder;
   const Bytes bomb = gzip_bytes(Bytes((320 << 20) + 1));
   REQUIRE(bomb.size() < 1 << 20);

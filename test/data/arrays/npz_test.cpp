@@ -121,7 +121,7 @@ Bytes ramp(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE("read_npy: types, byte orders, versions and shapes, the elements") {
+TEST_CASE("read_npy reads the elements for all types, byte orders, versions and shapes") {
   const TemporaryFolder folder;
   const auto read = [&](const Bytes& bytes) { return read_npy(write(folder, "a.npy", bytes)); };
   const Array bytes = read(npy_bytes("|u1", "(2, 3)", ramp(6)));
@@ -139,7 +139,7 @@ TEST_CASE("read_npy: types, byte orders, versions and shapes, the elements") {
   CHECK(read(npy_bytes("<i4", "(5,)", Bytes(20), "True")).count() == 5);
 }
 
-TEST_CASE("read_npy: unsupported files, an error with the reason") {
+TEST_CASE("read_npy gives the reason for unsupported files") {
   const TemporaryFolder folder;
   const auto refuses = [&](const Bytes& bytes, const char* why) {
     const Path path = write(folder, "a.npy", bytes);
@@ -157,7 +157,7 @@ TEST_CASE("read_npy: unsupported files, an error with the reason") {
   refuses(cut, "ends inside its header");
 }
 
-TEST_CASE("read_npz: stored and deflated members, the elements") {
+TEST_CASE("read_npz reads the elements of stored and deflated members") {
   const TemporaryFolder folder;
   const Path path =
       write(folder, "a.npz",
@@ -174,7 +174,7 @@ TEST_CASE("read_npz: stored and deflated members, the elements") {
                        DataError);
 }
 
-TEST_CASE("read_npz: any changed byte, an error or the same content") {
+TEST_CASE("read_npz returns an error or the same content for any changed byte") {
   const TemporaryFolder folder;
   const Bytes whole = zip_bytes({{"a.npy", npy_bytes("|u1", "(60,)", ramp(60)), true},
                                  {"b.npy", npy_bytes("|u1", "(60,)", ramp(60))}});
@@ -199,7 +199,7 @@ TEST_CASE("read_npz: any changed byte, an error or the same content") {
   }
 }
 
-TEST_CASE("open_datasets: one NPZ file with the names of keras.datasets, both splits") {
+TEST_CASE("open_datasets finds both splits in one NPZ file with the names of keras.datasets") {
   const TemporaryFolder folder;
   Bytes targets;
   for (int i = 0; i < 8; ++i) put(targets, static_cast<float>(i) / 2);
@@ -237,7 +237,7 @@ TEST_CASE("open_datasets: one NPZ file with the names of keras.datasets, both sp
                        doctest::Contains("does not contain the array 'nothing'"), DataError);
 }
 
-TEST_CASE("array files: a small file with a large header, an error before memory is allocated") {
+TEST_CASE("array files: a small file with a large header is an error before memory is allocated") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a";
   const auto refuses = [&](const Bytes& file, const std::string& words) {
@@ -258,7 +258,7 @@ TEST_CASE("array files: a small file with a large header, an error before memory
   refuses(zip_bytes(members), "two of its members share bytes");
 }
 
-TEST_CASE("open_datasets: a label far above the number of samples, an error") {
+TEST_CASE("open_datasets rejects a label far above the number of samples") {
   const TemporaryFolder folder;
   const Bytes labels = npy_bytes("<i8", "(2,)", {0, 0, 0, 0, 0, 0, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0});
   write_file_atomic(folder.path() / "a.npz",

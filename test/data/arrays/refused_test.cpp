@@ -50,7 +50,7 @@ Bytes npy(const std::vector<int>& dims, const Bytes& content) {
 
 }  // namespace
 
-TEST_CASE("IDX: a missing file, an error with split and path") {
+TEST_CASE("IDX: the error of a missing file has split and path") {
   const TemporaryFolder folder;
   const Path images = folder.path() / "train-images-idx3-ubyte";
   const Path labels = folder.path() / "train-labels-idx1-ubyte";
@@ -83,7 +83,7 @@ TEST_CASE("IDX: a missing file, an error with split and path") {
               Split::kTrain);
 }
 
-TEST_CASE("NPY and NPZ: a missing file or array, an error with split and name") {
+TEST_CASE("NPY and NPZ: the error of a missing file or array has split and name") {
   const TemporaryFolder folder;
   const Path images = folder.path() / "x.npy", labels = folder.path() / "y.npy";
   write_file_atomic(images, npy({2, 2, 2}, Bytes(8)));
@@ -105,7 +105,7 @@ TEST_CASE("NPY and NPZ: a missing file or array, an error with split and name") 
               "gone.npz: no such file or folder, named by data.path");
 }
 
-TEST_CASE("CIFAR: a missing file, an error with split and path") {
+TEST_CASE("CIFAR: the error of a missing file has split and path") {
   const TemporaryFolder folder;
   check_error(config_of(DataFormat::kCifar), "data.path: name the folder with CIFAR's .bin files");
   config::Data config = config_of(DataFormat::kCifar, folder.path());
@@ -120,7 +120,7 @@ TEST_CASE("CIFAR: a missing file, an error with split and path") {
   check_error(config, "gone.bin");
 }
 
-TEST_CASE("array data sets: contradicting numbers of classes, an error") {
+TEST_CASE("array data sets: contradicting numbers of classes are an error") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "x.npy", npy({2, 2, 2}, Bytes(8)));
   write_file_atomic(folder.path() / "targets.npy", npy({2, 3}, Bytes(6)));
@@ -144,7 +144,7 @@ TEST_CASE("array data sets: contradicting numbers of classes, an error") {
   CHECK(error_of(config) == "");
 }
 
-TEST_CASE("array data sets: images and labels of different sizes, an error") {
+TEST_CASE("array data sets: images and labels of different sizes are an error") {
   const TemporaryFolder folder;
   config::Data config = config_of(DataFormat::kNpz);
   config.train.images = folder.path() / "x.npy";
@@ -180,7 +180,7 @@ TEST_CASE("array data sets: images and labels of different sizes, an error") {
               "those of the first split are [2, 2, 1] uint8 with 1");
 }
 
-TEST_CASE("array data sets: a missing split or a wrong validation_split, an error") {
+TEST_CASE("array data sets: a missing split or a wrong validation_split is an error") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   config::Data config = config_of(DataFormat::kIdx, folder.path());
@@ -201,7 +201,7 @@ TEST_CASE("array data sets: a missing split or a wrong validation_split, an erro
   check_error(config_of(DataFormat::kDigits), "data.path: name the folder to write the digits to");
 }
 
-TEST_CASE("leads_to_image_files: images and arrays, decided by the first bytes") {
+TEST_CASE("leads_to_image_files decides by the first bytes between images and arrays") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x";
   for (const auto& [start, is_array] :

@@ -58,7 +58,7 @@ std::string find_error(const Bytes& file, int channels) {
 
 }  // namespace
 
-TEST_CASE("PNG and WebP: data.channels 2 or 4, the values and alpha of Pillow") {
+TEST_CASE("PNG and WebP: data.channels 2 or 4 gives the values and alpha of Pillow") {
   CHECK(fixture().at("cases").size() == 9);
   for (const json& one : fixture().at("cases")) {
     const std::string name = one.at("name");
@@ -70,7 +70,7 @@ TEST_CASE("PNG and WebP: data.channels 2 or 4, the values and alpha of Pillow") 
   }
 }
 
-TEST_CASE("PNG and WebP: data.channels 3, the colours without alpha") {
+TEST_CASE("PNG and WebP: data.channels 3 gives the colours without alpha") {
   for (const char* name : {"rgb.png", "palette.png", "transparent_colour.png", "lossless.webp"}) {
     CAPTURE(name);
     const Bytes with = decode(find_file(name), 4), without = decode(find_file(name), 3);
@@ -105,7 +105,8 @@ TEST_CASE("PNG: data.range scales values of 16 bits, not their alpha") {
   }
 }
 
-TEST_CASE("image files: another number of channels than data.channels, an error with the number") {
+TEST_CASE(
+    "image files: the error of another number of channels than data.channels has the number") {
   const std::string two =
       "x: PNG: has 4 channels with alpha; data.channels: 2 needs grey PNG files "
       "with alpha, or TIFF files with 2 bands";

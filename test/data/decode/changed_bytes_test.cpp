@@ -65,25 +65,26 @@ std::string list(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("image formats: each byte changed, the expected counts of results") {
+TEST_CASE(
+    "image formats: readers return the expected counts of results when each byte is changed") {
   test::check_answers("images", kSeeds + "images", {"grey.bmp", "rgb.bmp", ".ppm"}, image);
 }
 
-TEST_CASE("IDX: each byte changed, the expected counts of results") {
+TEST_CASE("IDX: read_idx returns the expected counts of results when each byte is changed") {
   test::check_answers("idx", kSeeds + "idx", {"bytes", ".gz", "floats", "shorts"},
                       [](const Path& path) { return array(read_idx(path)); });
 }
 
-TEST_CASE("NPY: each byte changed, the expected counts of results") {
+TEST_CASE("NPY: read_npy returns the expected counts of results when each byte is changed") {
   test::check_answers("npy", kSeeds + "npy", {"f4", "f8", "fortran", "i8", "u1"},
                       [](const Path& path) { return array(read_npy(path)); });
 }
 
-TEST_CASE("NPZ: each byte changed, the expected counts of results") {
+TEST_CASE("NPZ: read_npz returns the expected counts of results when each byte is changed") {
   test::check_answers("npz", kSeeds + "npz", {"stored", "deflated"}, arrays_of);
 }
 
-TEST_CASE("CIFAR: each byte changed, the expected counts of results") {
+TEST_CASE("CIFAR: read_cifar returns the expected counts of results when each byte is changed") {
   const auto read = [](const Path& path) {
     const Cifar cifar = read_cifar({path});
     return array(cifar.images) + ", " + array(cifar.labels);
@@ -91,16 +92,16 @@ TEST_CASE("CIFAR: each byte changed, the expected counts of results") {
   test::check_answers("cifar", kSeeds + "cifar", {"ten.bin"}, read, test::Changes::kOneAByte);
 }
 
-TEST_CASE("CSV: each byte changed, the expected counts of results") {
+TEST_CASE("CSV: the reader returns the expected counts of results when each byte is changed") {
   test::check_answers("csv", kSeeds + "csv", {"numbers", "plain", "quoted"}, list);
 }
 
-TEST_CASE("tar: each byte changed, the expected counts of results") {
+TEST_CASE("tar: the reader returns the expected counts of results when each byte is changed") {
   test::check_answers("tar", kSeeds + "tar", {"ustar.tar"},
                       [](const Path& path) { return samples(read_tar_shard(path)); });
 }
 
-TEST_CASE("TFRecord: each byte changed, the expected counts of results") {
+TEST_CASE("TFRecord: the reader returns the expected counts of results when each byte is changed") {
   test::check_answers("tfrecord", kSeeds + "tfrecord", {".tfrecord"},
                       [](const Path& path) { return samples(read_tfrecord(path)); });
 }

@@ -102,7 +102,7 @@ std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
 
 }  // namespace
 
-TEST_CASE("JPEG: unusual files, the pixels of Pillow or an error with the path") {
+TEST_CASE("JPEG: unusual files give the pixels of Pillow or an error with the path") {
   const fs::path* root = awkward();
   if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   // Their data end too early, which Pillow does not mind.
@@ -148,7 +148,7 @@ TEST_CASE("JPEG: unusual files, the pixels of Pillow or an error with the path")
   }
 }
 
-TEST_CASE("JPEG: every prefix of a file, an error") {
+TEST_CASE("JPEG: every prefix of a file is an error") {
   Random random(1, Stream::kSynthetic);
   JpegKind kind{60, 70};
   SUBCASE("sequential") {}
@@ -163,7 +163,7 @@ TEST_CASE("JPEG: every prefix of a file, an error") {
   }
 }
 
-TEST_CASE("JPEG: truncated, lossless and 12-bit files, an error with the reason") {
+TEST_CASE("JPEG: the error of truncated, lossless and 12-bit files has the reason") {
   Random random(2, Stream::kSynthetic);
   Bytes file = encode_jpeg({128, 128}, 20, random);
   // A missing end marker alone loses no pixel.
@@ -181,7 +181,7 @@ TEST_CASE("JPEG: truncated, lossless and 12-bit files, an error with the reason"
         "x.jpg: JPEG: has 12 bits per sample, which is not supported; convert it to PNG");
 }
 
-TEST_CASE("JPEG: pixels or markers lost in the middle, an error and other warnings are returned") {
+TEST_CASE("JPEG: lost pixels or markers are an error, and other warnings are returned") {
   Random random(3, Stream::kSynthetic);
   const JpegKind kind{64, 64, 3, 2, 2, 75, 2};
   const Bytes file = encode_jpeg(kind, 20, random);
@@ -208,7 +208,7 @@ TEST_CASE("JPEG: pixels or markers lost in the middle, an error and other warnin
   CHECK(ImageFile(file, "x.jpg", {}).decode(3, 1, image) == "");
 }
 
-TEST_CASE("JPEG: more scans than an image needs, an error") {
+TEST_CASE("JPEG: more scans than an image needs are an error") {
   Random random(4, Stream::kSynthetic);
   JpegKind kind{16, 16, 1};
   kind.scans = {{1, {0}, 0, 0, 0, 0}};
@@ -222,7 +222,7 @@ TEST_CASE("JPEG: more scans than an image needs, an error") {
         "x.jpg: JPEG: has more than 100 scans; it is damaged or was made to waste time");
 }
 
-TEST_CASE("image file: beyond the limits, an error before memory is allocated") {
+TEST_CASE("image file: a file beyond the limits is an error before memory is allocated") {
   Random random(5, Stream::kSynthetic);
   const Bytes file = encode_jpeg({128, 100}, 20, random);
   CHECK(error_of(file, {128 * 100, 1}) == "");
@@ -245,8 +245,7 @@ TEST_CASE("image file: beyond the limits, an error before memory is allocated") 
   CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
 }
 
-TEST_CASE(
-    "read_image_file: at the limit of open files, an error that on_error does not pass over") {
+TEST_CASE("read_image_file: on_error does not pass over the error at the limit of open files") {
 #ifdef __SANITIZE_ADDRESS__
   TRAINER_SKIP("the check of virtual tables in UBSan needs a file descriptor itself");
 #endif
@@ -269,7 +268,7 @@ TEST_CASE(
                        "this process (ulimit -n)");
 }
 
-TEST_CASE("read_image_file: an image inside a file, its bytes alone and none beyond the end") {
+TEST_CASE("read_image_file reads the bytes of an image inside a file and none beyond the end") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "shard";
   write_file_atomic(path, Bytes{1, 2, 3, 4, 5});
@@ -288,7 +287,8 @@ TEST_CASE("read_image_file: an image inside a file, its bytes alone and none bey
   }
 }
 
-TEST_CASE("image file: decoded at a fraction, the size rounded up and the same colours") {
+TEST_CASE(
+    "image file: decoded at a fraction, the size is rounded up and the colours are the same") {
   Random random(6, Stream::kSynthetic);
   const Bytes file = encode_jpeg({477, 388}, 10, random);
   const auto decoded = [&](int reduce) {
@@ -306,7 +306,7 @@ TEST_CASE("image file: decoded at a fraction, the size rounded up and the same c
   }
 }
 
-TEST_CASE("image file: one channel, colour becomes grey and grey is kept") {
+TEST_CASE("image file: colour becomes grey for one channel, and grey is kept") {
   Random random(7, Stream::kSynthetic);
   const auto decoded = [&](const Bytes& file, int channels) {
     Pixels image;
@@ -329,7 +329,7 @@ TEST_CASE("image file: one channel, colour becomes grey and grey is kept") {
   CHECK(decoded(encode_jpeg({60, 70, 4}, 5, random), 1).channels() == 1);
 }
 
-TEST_CASE("image file: any name, the format is detected by the content") {
+TEST_CASE("image file: the format is detected by the content for any name") {
   CHECK(error_of({}) == "x.jpg: is empty");
   CHECK(error_of({'a', 'b', 'c'}).find("is not a supported image format") != std::string::npos);
   const std::string avif(
@@ -354,7 +354,7 @@ TEST_CASE("image file: any name, the format is detected by the content") {
   CHECK(image.data()[1] == 5);
 }
 
-TEST_CASE("orient: orientations 0 to 8, the pixels in their places") {
+TEST_CASE("orient puts the pixels of orientations 0 to 8 in their places") {
   // a b c
   // d e f
   const std::string stored = "abcdef";
@@ -372,7 +372,7 @@ TEST_CASE("orient: orientations 0 to 8, the pixels in their places") {
   }
 }
 
-TEST_CASE("JpegOrientation: EXIF in either byte order, found within the marker only") {
+TEST_CASE("JpegOrientation: EXIF is read in either byte order, and within the marker only") {
   const std::string little("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 28);
   const std::string big("Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\10\0\0\0\0\0\0", 28);
   const auto found = [](const std::string& text) {
@@ -415,7 +415,7 @@ TEST_CASE("JPEG: the orientation of XMP turns the image, unless EXIF has one") {
   }
 }
 
-TEST_CASE("image file: a side above 1,000,000, an error for any max_pixels") {
+TEST_CASE("image file: a side above 1,000,000 is an error for any max_pixels") {
   const Bytes long_side{0x05, 0xF5, 0xE1, 0}, one{0, 0, 0, 1};  // 100,000,000
   for (const auto& [width, height] : {std::pair(long_side, one), std::pair(one, long_side)}) {
     Bytes png{0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R'};
@@ -427,7 +427,7 @@ TEST_CASE("image file: a side above 1,000,000, an error for any max_pixels") {
   }
 }
 
-TEST_CASE("pixels: after a large image, no more memory is kept than a smaller one needs") {
+TEST_CASE("pixels: no more memory is kept after a large image than a smaller one needs") {
   Pixels pixels(10'000, 10'000, 3);
   CHECK(pixels.capacity() == 300'000'000);
   pixels.reset(100, 100, 3);
@@ -438,7 +438,7 @@ TEST_CASE("pixels: after a large image, no more memory is kept than a smaller on
 }
 
 TEST_CASE(
-    "progressive JPEG: coefficients that a small file cannot fill, an error before allocation") {
+    "progressive JPEG: coefficients that a small file cannot fill are an error before allocation") {
   const auto file_of = [](int side, int sampling) {
     Bytes file{0xFF, 0xD8, 0xFF, 0xC2, 0, 17, 8};
     for (const int value : {side >> 8, side & 255, side >> 8, side & 255, 3}) {

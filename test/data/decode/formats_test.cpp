@@ -198,7 +198,7 @@ Bytes counted(int count) {
 
 }  // namespace
 
-TEST_CASE("PNM: comments and ranges of numbers, the pixels and every truncation, an error") {
+TEST_CASE("PNM: comments and ranges of numbers are read, and every truncation is an error") {
   Bytes file = bytes_of("P6 # a comment\n# another\n3 2\n255\n");
   const std::size_t header = file.size();
   add(file, counted(18));
@@ -231,7 +231,7 @@ TEST_CASE("PNM: comments and ranges of numbers, the pixels and every truncation,
   CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
-TEST_CASE("PNM: plain files and files of bits, the pixels and every truncation, an error") {
+TEST_CASE("PNM: plain files and files of bits are read, and every truncation is an error") {
   CHECK(decoded(bytes_of("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
         "3x2x1 0 85 170 255 170 85");
   CHECK(decoded(bytes_of("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
@@ -252,7 +252,7 @@ TEST_CASE("PNM: plain files and files of bits, the pixels and every truncation, 
         std::string::npos);
 }
 
-TEST_CASE("image file: an unsupported format, the error names it and a conversion") {
+TEST_CASE("image file: the error of an unsupported format names it and a conversion") {
   for (const auto& [start, name] : {std::pair{"8BPS", "Photoshop (PSD)"}, std::pair{"PF\n", "PFM"},
                                     std::pair{"Pf\n", "PFM"}, std::pair{"P7\n", "PAM"}}) {
     CHECK(decoded(bytes_of(concat(start, "xxxxxxxxxxxxxxxx"))) ==
@@ -276,7 +276,7 @@ TEST_CASE("image file: an unsupported format, the error names it and a conversio
 }
 
 TEST_CASE(
-    "BMP: directions, OS/2, palettes, masks and runs, the pixels and every truncation, an error") {
+    "BMP: directions, OS/2, palettes, masks and runs are read, and every truncation is an error") {
   const Bytes stored{3,  2,  1,  6,  5,  4,  9,  8,  7,  0, 0, 0,
                      12, 11, 10, 15, 14, 13, 18, 17, 16, 0, 0, 0};
   const std::vector<int> first{1, 2, 3, 4, 5, 6, 7, 8, 9},
@@ -333,7 +333,8 @@ TEST_CASE(
   CHECK(decoded(bmp({3, 2, 24, 4}, stored)).starts_with("BMP: uses compression 4"));
 }
 
-TEST_CASE("GIF: transparent pixels keep their colour, small and interlaced frames, truncations") {
+TEST_CASE(
+    "GIF: transparent pixels keep their colour, and small, interlaced and cut frames are read") {
   const auto colours = [](int width, int height, const Bytes& indices) {
     std::vector<int> numbers;
     for (const int i : indices) {
@@ -361,7 +362,7 @@ TEST_CASE("GIF: transparent pixels keep their colour, small and interlaced frame
         std::string::npos);
 }
 
-TEST_CASE("PNG: kinds of pixels, and every truncation and flipped bit, an error") {
+TEST_CASE("PNG: kinds of pixels are read, and every truncation and flipped bit is an error") {
   const Bytes rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 10, 11, 12, 3, 3, 3, 3, 3, 3};
   const std::string expected =
       rgb(3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18});
@@ -497,7 +498,7 @@ TEST_CASE("PNG: the orientation of EXIF in a text, as ImageMagick writes it, tur
 }
 
 TEST_CASE(
-    "BMP: an offset of pixels inside the header or palette, pixels after the palette are read") {
+    "BMP: pixels are read behind the palette where their offset is inside header or palette") {
   const Bytes right = bmp({3, 2, 8, 0, bmp_palette(256, 4)}, {1, 2, 3, 0, 4, 5, 6, 0});
   REQUIRE(is_image(decoded(right)));
   for (const std::uint8_t place : {0, 14, 54}) {
@@ -509,7 +510,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("image file: many pixels in a small file, an error before memory is allocated") {
+TEST_CASE("image file: many pixels in a small file are an error before memory is allocated") {
   Png header;
   header.width = header.height = 9000;
   CHECK(decoded(png(header, {0, 1, 2, 3})).find("cannot hold 9000 x 9000 pixels") !=

@@ -92,7 +92,7 @@ Bytes changed(Bytes file, Random& random) {
 
 }  // namespace
 
-TEST_CASE("decode_plain: all forms of plain files, the pixels of libjpeg") {
+TEST_CASE("decode_plain: all forms of plain files have the pixels of libjpeg") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(1, Stream::kSynthetic);
   const std::pair<int, int> sizes[] = {{1, 5},   {8, 8},   {16, 16}, {17, 31},  {33, 32},
@@ -119,7 +119,7 @@ TEST_CASE("decode_plain: all forms of plain files, the pixels of libjpeg") {
   }
 }
 
-TEST_CASE("read_plain_header: files that are not plain, false") {
+TEST_CASE("read_plain_header is false for files that are not plain") {
   Random random(2, Stream::kSynthetic);
   JpegKind kind{40, 40, 3, 2, 2, 75, 0, false, true};
   CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
@@ -134,7 +134,8 @@ TEST_CASE("read_plain_header: files that are not plain, false") {
 }
 
 TEST_CASE(
-    "read_plain_header: three components, colours by JFIF or Adobe marker or component names") {
+    "read_plain_header: JFIF, the Adobe marker or component names decide three components' "
+    "colours") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(4, Stream::kSynthetic);
   JpegKind kind{40, 64, 3, 1, 1, 75};
@@ -146,7 +147,7 @@ TEST_CASE(
   CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
 }
 
-TEST_CASE("JPEG: damaged files, the result of libjpeg alone") {
+TEST_CASE("JPEG: damaged files have the result of libjpeg alone") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(3, Stream::kSynthetic);
   std::vector<Bytes> files;
@@ -169,7 +170,7 @@ TEST_CASE("JPEG: damaged files, the result of libjpeg alone") {
   CHECK(ours > 400);
 }
 
-TEST_CASE("decode_plain: real files, the pixels of libjpeg") {
+TEST_CASE("decode_plain: real files have the pixels of libjpeg") {
   std::string folder;
   int most = 25;
   SUBCASE("photographs") { folder = "cats_vs_dogs/validation"; }
@@ -191,7 +192,7 @@ TEST_CASE("decode_plain: real files, the pixels of libjpeg") {
   if (runs_here()) CHECK(ours > files / 4);
 }
 
-TEST_CASE("JpegFile: a plain file, the pixels of libjpeg") {
+TEST_CASE("JpegFile: a plain file has the pixels of libjpeg") {
   Random random(4, Stream::kSynthetic);
   const Bytes file = encode_jpeg({60, 70, 3, 2, 2, 85, 0, false, false}, 20, random);
   Pixels found;

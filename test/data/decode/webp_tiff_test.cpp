@@ -183,7 +183,7 @@ TEST_CASE("TIFF: BigTIFF is read") {
   CHECK(first_pixel(tiff({1, 1, 16, 1, {}, {0x8000}, true})) == "128");
 }
 
-TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK, an error with the reason") {
+TEST_CASE("TIFF: the error of bands, signed numbers and 16-bit CMYK has the reason") {
   const std::vector<std::uint32_t> none, ten(10, 0), thirteen(13, 700);
   CHECK(first_pixel(tiff({1, 4, 8, 1, {0, 0, 0}, {10, 100, 200, 250}}))
             .starts_with("TIFF: has 4 bands; "));
@@ -205,7 +205,7 @@ TEST_CASE("TIFF: bands, signed numbers and 16-bit CMYK, an error with the reason
   CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {255, 255, 255, 255}})) == "0 0 0");
 }
 
-TEST_CASE("TIFF: CMYK of 8 bits, the pixels of Pillow") {
+TEST_CASE("TIFF: CMYK of 8 bits has the pixels of Pillow") {
   // Pillow rounds to the nearest level. libtiff's conversion gives 124 205 0 and 184 92 0.
   CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {100, 0, 255, 50}})) == "125 205 0");
   CHECK(first_pixel(tiff({5, 4, 8, 1, {}, {1, 128, 254, 70}})) == "184 92 1");
@@ -281,7 +281,7 @@ TEST_CASE("WebP: an animation is its first frame") {
   CHECK(error_of(webp(width, height, 0x02, {})).starts_with("x: WebP: "));
 }
 
-TEST_CASE("WebP and TIFF: the pixels of Pillow") {
+TEST_CASE("WebP and TIFF have the pixels of Pillow") {
   for (const auto& [name, expected] : fixture().items()) {
     CAPTURE(name);
     const Bytes file = file_named(name);
@@ -303,7 +303,7 @@ TEST_CASE("WebP and TIFF: the pixels of Pillow") {
   }
 }
 
-TEST_CASE("WebP and TIFF: every truncation, an error that names the format") {
+TEST_CASE("WebP and TIFF: every truncation is an error that names the format") {
   for (const auto& [name, expected] : fixture().items()) {
     const Bytes file = file_named(name);
     for (std::size_t size = 16; size + 1 < file.size(); size += 7) {
@@ -318,7 +318,7 @@ TEST_CASE("WebP and TIFF: every truncation, an error that names the format") {
   }
 }
 
-TEST_CASE("TIFF: one strip far larger than its file, an error before memory is allocated") {
+TEST_CASE("TIFF: one strip far larger than its file is an error before memory is allocated") {
   const std::uint32_t side = 6000;
   const Bytes black(std::size_t{side} * side * 3);
   const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
@@ -348,7 +348,7 @@ TEST_CASE("TIFF: one strip far larger than its file, an error before memory is a
                        DataError);
 }
 
-TEST_CASE("TIFF: many pixels in a small file, an error before they are decoded") {
+TEST_CASE("TIFF: many pixels in a small file are an error before they are decoded") {
   const Bytes file = file_named("rgb.tif");
   Pixels pixels;
   CHECK_THROWS_WITH_AS(ImageFile(file, "x", {100, 1 << 20}), doctest::Contains("pixels, more than"),

@@ -33,7 +33,7 @@ std::vector<std::uint8_t> original(int channels = 3, int size = 16) {
 }  // namespace
 
 TEST_CASE(
-    "random_flip_horizontal and random_flip_vertical: the given probability, mirrored pixels") {
+    "random_flip_horizontal and random_flip_vertical mirror pixels with the given probability") {
   int flipped = 0;
   for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
     flipped += changed(config::RandomFlipHorizontal{}, epoch) != original() ? 1 : 0;
@@ -53,7 +53,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("augmentations: strength 0, no change") {
+TEST_CASE("augmentations: strength 0 changes nothing") {
   CHECK(changed(config::RandomFlipHorizontal{0}, 1) == original());
   CHECK(changed(config::RandomRotation{0}, 1) == original());
   CHECK(changed(config::RandomShift{0, 0}, 1) == original());
@@ -65,7 +65,7 @@ TEST_CASE("augmentations: strength 0, no change") {
   CHECK(changed(config::RandomErasing{0}, 1) == original());
 }
 
-TEST_CASE("augmentations: another epoch, another image in grey and colour") {
+TEST_CASE("augmentations: another epoch gives another image in grey and colour") {
   for (const int channels : {1, 3}) {
     const auto differs = [&](auto op) {
       return changed(op, 1, channels) != changed(op, 2, channels);
@@ -85,7 +85,7 @@ TEST_CASE("augmentations: another epoch, another image in grey and colour") {
   }
 }
 
-TEST_CASE("augmentation policies: random images, and all operations occur") {
+TEST_CASE("augmentation policies return random images, and all operations occur") {
   const auto versions = [](auto op) {
     std::set<std::string> seen;
     for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
@@ -120,7 +120,7 @@ TEST_CASE("hue and saturation: hue keeps the extreme channels, saturation keeps 
   }
 }
 
-TEST_CASE("random_resized_crop: within the image, with the given size and aspect ratio") {
+TEST_CASE("random_resized_crop stays within the image and has the given size and aspect ratio") {
   const Augmentations list{{config::RandomResizedCrop{}, {}}};
   double area = 0;
   for (std::uint64_t epoch = 0; epoch < 500; ++epoch) {
@@ -149,7 +149,7 @@ TEST_CASE("random_resized_crop: within the image, with the given size and aspect
   CHECK(!random_crop_geometry({}, random, 10, 10, 8, 8));
 }
 
-TEST_CASE("data.preprocess: the presets of keras.applications' preprocess_input") {
+TEST_CASE("data.preprocess has the presets of keras.applications' preprocess_input") {
   using config::PreprocessPreset;
   const auto value = [](PreprocessPreset preset, const double(&rgb)[3], std::size_t channel) {
     config::Data data;

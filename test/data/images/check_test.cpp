@@ -20,7 +20,7 @@ using commands::to_json;
 using commands::to_text;
 using commands::write_sheet;
 
-TEST_CASE("check_images: counts, damaged files, and files that two splits share") {
+TEST_CASE("check_images counts images, damaged files and files that two splits share") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 1, 40);
@@ -62,8 +62,7 @@ TEST_CASE("check_images: the formats of each class are listed if a split has sev
 }
 
 TEST_CASE(
-    "check_images: patterns with exponential backtracking, a result at once, wrong ones are "
-    "errors") {
+    "check_images: patterns with exponential backtracking end at once, and wrong ones are errors") {
   const TemporaryFolder folder;
   // Each further letter doubles the time of a matcher that tries all divisions.
   const std::string name(120, 'x');
@@ -84,7 +83,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("write_sheet: a PNG of the expected size") {
+TEST_CASE("write_sheet writes a PNG of the expected size") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   const fs::path path = folder.path() / "sheet.png";
@@ -99,7 +98,7 @@ TEST_CASE("write_sheet: a PNG of the expected size") {
   CHECK(info.height == 2 * (8 + 2 * 12 + 4) + 4);
 }
 
-TEST_CASE("draw_sheet: shuffled images, ordered by class with the names of class and file") {
+TEST_CASE("draw_sheet orders shuffled images by class, with the names of class and file") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   const config::Data config = config_of(folder.path());
@@ -128,7 +127,7 @@ TEST_CASE("draw_sheet: shuffled images, ordered by class with the names of class
   CHECK(sheet != commands::draw_tiles(set.spec().image_shape, expected));
 }
 
-TEST_CASE("check_images: validation_split, the samples that training sets aside") {
+TEST_CASE("check_images counts the samples that training sets aside for validation_split") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 20);
   // Each image twice, in files of the group "cat7".

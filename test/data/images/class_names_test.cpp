@@ -48,7 +48,7 @@ std::string make_tar_member(const std::string& name, const std::string& content)
 
 }  // namespace
 
-TEST_CASE("list_classes: all names of up to 20 classes, then the number of the others") {
+TEST_CASE("list_classes names all of up to 20 classes, or the number of the others") {
   Lines classes{"a", "b"};
   CHECK(list_classes(classes) == "a, b");
   CHECK(list_classes({}) == "");
@@ -58,7 +58,7 @@ TEST_CASE("list_classes: all names of up to 20 classes, then the number of the o
   CHECK(list_classes(classes).ends_with(", c and 2 more"));
 }
 
-TEST_CASE("describe_similar_names: only names that differ by blanks, case or Unicode form") {
+TEST_CASE("describe_similar_names finds only names that differ by blanks, case or Unicode form") {
   CHECK(describe_similar_names({"cat", "dog", "cats", "c-at", "c_at", "kat"}).empty());
   CHECK(describe_similar_names({"1", "01", "1.0", "\xC2\xB2", "2"}).empty());
   CHECK(describe_similar_names({}).empty());
@@ -98,7 +98,7 @@ TEST_CASE("describe_similar_names: only names that differ by blanks, case or Uni
   CHECK(describe_similar_names({"a", "b", "B", "A"}).size() == 2);
 }
 
-TEST_CASE("class names: similar names in any format, a warning that names them") {
+TEST_CASE("class names: a warning names similar names in any format") {
   const TemporaryFolder folder;
   SUBCASE("folders") {
     for (const char* name : {"Cat", "cat", "dog"}) {
@@ -178,7 +178,7 @@ TEST_CASE("class names: a name in another Unicode form is the same class") {
   CHECK(labels(*open_datasets(csv, 1).train) == std::vector<std::int32_t>{0, 1});
 }
 
-TEST_CASE("class names: an unknown class similar to a class, an error that names the class") {
+TEST_CASE("class names: the error of an unknown class names a similar class") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 1);
   write_image(folder.path() / "test" / "Cat" / "1.ppm", 9, 9, 2);

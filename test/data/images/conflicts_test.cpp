@@ -116,7 +116,7 @@ TEST_CASE("data.on_conflict: in a csv the first line decides, before data.limit"
                        DataError);
 }
 
-TEST_CASE("data.on_conflict: a class without a photo of its own, an error that names it") {
+TEST_CASE("data.on_conflict: the error of a class without a photo of its own names it") {
   Folder folder;
   fs::remove(folder.files.path() / "c" / "own.ppm");
   folder.write("a/second", 5);
@@ -141,7 +141,7 @@ TEST_CASE("check_images: photos in several classes, one of them set aside, are c
   }
 }
 
-TEST_CASE("check_images: counts photos in several classes, which data.on_conflict removes") {
+TEST_CASE("check_images counts photos in several classes, which data.on_conflict removes") {
   Folder folder;
   DataCheck check = check_images(folder.config, 1, "");
   CHECK(check.conflicts == 2);

@@ -72,7 +72,7 @@ TEST_CASE("csv: lines may end in \\n, \\r\\n or \\r, and errors count them alike
   }
 }
 
-TEST_CASE("csv: UTF-16 in both byte orders, with and without a mark") {
+TEST_CASE("csv: UTF-16 is read in both byte orders, with and without a mark") {
   const Folder folder;
   const std::string text = "path,label\r\nx/x_0.ppm,0\r\nx/x_1.ppm,1\r\n";
   for (const bool big : {false, true}) {

@@ -20,7 +20,7 @@ namespace trainer::data::damaged_test {
 
 using commands::to_text;
 
-TEST_CASE("content_key: independent of the seed and the division unless on_error is replace") {
+TEST_CASE("content_key is independent of the seed and the division unless on_error is replace") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   config::Data config = config_of(folder.path());
@@ -116,7 +116,8 @@ TEST_CASE("on_error skip: a file that was just written is decoded at the next st
 // A name that would turn a terminal red and begin a line of its own.
 constexpr const char* kHostileName = "\x1b[31mred\nall files are readable.png";
 
-TEST_CASE("damaged file: a name with an escape sequence and a newline, messages are plain lines") {
+TEST_CASE(
+    "damaged file: messages are plain lines for a name with an escape sequence and a newline") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat" / kHostileName, "not an image");
@@ -138,7 +139,7 @@ TEST_CASE("damaged file: a name with an escape sequence and a newline, messages 
   }
 }
 
-TEST_CASE("data.on_error: fail, skip and replace within data.error_budget") {
+TEST_CASE("data.on_error: fail, skip and replace apply within data.error_budget") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat/broken.png", "not an image at all");
@@ -272,7 +273,7 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE("image_folder: broken links, pipes and a loop of links, counted and named") {
+TEST_CASE("image_folder: broken links, pipes and a loop of links are counted and named") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   const fs::path cats = folder.path() / "train/cat";

@@ -15,7 +15,7 @@ Denormalizer make_denormalizer(config::PreprocessPreset preset) {
 
 }  // namespace
 
-TEST_CASE("Denormalizer: 0, the mean of the data, whose channels caffe lists in reverse") {
+TEST_CASE("Denormalizer: 0 becomes the mean of the data, whose channels caffe lists in reverse") {
   using Preset = config::PreprocessPreset;
   struct Row {
     Preset preset;
@@ -31,7 +31,7 @@ TEST_CASE("Denormalizer: 0, the mean of the data, whose channels caffe lists in 
   }
 }
 
-TEST_CASE("Denormalizer: any value, the pixel that normalization makes closest to it") {
+TEST_CASE("Denormalizer returns the pixel that normalization makes closest to any value") {
   const Denormalizer denormalizer = make_denormalizer(config::PreprocessPreset::kTorch);
   const double mean[] = {0.485, 0.456, 0.406}, std[] = {0.229, 0.224, 0.225};
   for (int c = 0; c < 3; ++c) {
@@ -46,7 +46,7 @@ TEST_CASE("Denormalizer: any value, the pixel that normalization makes closest t
   }
 }
 
-TEST_CASE("Denormalizer: numbers for all channels, and a scale of 0") {
+TEST_CASE("Denormalizer accepts numbers for all channels, and a scale of 0") {
   const Denormalizer shared(config::Normalize{1 / 255.0, {0.1307}, {0.3081}, false});
   for (const int channel : {0, 1, 12}) CHECK(shared.find_pixel(channel, 1) == 112);  // 111.9
   CHECK(Denormalizer(config::Normalize{0, {0.5}, {0.5}, false}).find_pixel(0, 1) == 0);

@@ -91,7 +91,7 @@ double correlate(const std::vector<double>& a, const std::vector<double>& b) {
 
 }  // namespace
 
-TEST_CASE("random_erasing: mode value and mode const, one colour") {
+TEST_CASE("random_erasing: modes value and const fill with one colour") {
   for (const auto& [mode, colour] :
        {std::pair{Mode::kValue, std::array<std::uint8_t, 3>{200, 200, 200}},
         std::pair{Mode::kConst, std::array<std::uint8_t, 3>{124, 116, 104}}}) {
@@ -101,7 +101,8 @@ TEST_CASE("random_erasing: mode value and mode const, one colour") {
   }
 }
 
-TEST_CASE("random_erasing: mode pixel, independent numbers from N(0, 1) after normalization") {
+TEST_CASE(
+    "random_erasing: mode pixel fills with independent numbers from N(0, 1) after normalization") {
   constexpr std::uint64_t kImages = 40;
   std::array<std::vector<double>, 3> values;
   std::vector<double> neighbours[2];
@@ -140,7 +141,7 @@ TEST_CASE("random_erasing: mode pixel, independent numbers from N(0, 1) after no
   CHECK(std::abs(correlate(neighbours[0], neighbours[1])) < limit);
 }
 
-TEST_CASE("random_erasing: mode rand, a number from N(0, 1) for each channel of the part") {
+TEST_CASE("random_erasing: mode rand draws a number from N(0, 1) for each channel of the part") {
   constexpr std::uint64_t kImages = 2000;
   std::array<std::vector<double>, 3> numbers;
   for (std::uint64_t epoch = 0; epoch < kImages; ++epoch) {

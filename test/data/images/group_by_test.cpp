@@ -108,7 +108,7 @@ TEST_CASE("group_by: training reports the groups, and the shares asked for and r
   CHECK(contains(to_json(check), "\"ungrouped_files\":1"));
 }
 
-TEST_CASE("group_by: groups in the folders of two splits, a leak and a warning") {
+TEST_CASE("group_by: groups in the folders of two splits are a leak and give a warning") {
   const Folder folder;
   write_persons(folder.files.path() / "train", 10);
   write_persons(folder.files.path() / "test", 4, 5);
@@ -145,7 +145,7 @@ TEST_CASE("group_by: damaged files that training skips are in no split") {
   CHECK(shared(find_persons(*sets.train), find_persons(*sets.validation)).empty());
 }
 
-TEST_CASE("group_by: patterns that match nothing, match alike or are wrong, an error") {
+TEST_CASE("group_by: patterns that match nothing, match alike or are wrong are an error") {
   Folder folder;
   write_persons(folder.files.path() / "train", 6);
   const auto check_both = [&](const std::string& pattern, const std::string& message) {
@@ -164,13 +164,14 @@ TEST_CASE("group_by: patterns that match nothing, match alike or are wrong, an e
   CHECK(contains(describe_training_groups(folder.config), " files in 6 groups"));
 }
 
-TEST_CASE("GroupPattern: repeats within repeats on a long path, no match in linear time") {
+TEST_CASE(
+    "GroupPattern finds in linear time that repeats within repeats do not match a long path") {
   const GroupPattern pattern("--group-by", "(x+x+)+y");
   CHECK(pattern.find(std::string(1 << 20, 'x')) == "");
   CHECK(pattern.find(std::string(1 << 20, 'x') + "y") == std::string(1 << 20, 'x'));
 }
 
-TEST_CASE("group_by: a column of a csv list") {
+TEST_CASE("group_by: a column of a csv list gives the groups") {
   Folder folder;
   std::string text = "file,class,patient\n";
   Random random(6, Stream::kSynthetic);
@@ -275,7 +276,7 @@ TEST_CASE("group_by: a column of numbers beside one-hot columns is not a class")
   CHECK(sets.validation->size() == 4);
 }
 
-TEST_CASE("fold: validates in place of every other validation split") {
+TEST_CASE("fold validates in place of every other validation split") {
   Folder folder;
   write_persons(folder.files.path() / "train", 24);
   write_persons(folder.files.path() / "val", 6, 3);
@@ -334,7 +335,7 @@ TEST_CASE("check_images: advice for a fold names the fold and no key that a fold
   CHECK(contains(check_images(folder.config, 1, "").advice, "data.validation: {path: ...}"));
 }
 
-TEST_CASE("propose_groups: the pattern of names that several files share") {
+TEST_CASE("propose_groups finds the pattern of names that several files share") {
   const auto propose = [](std::vector<std::string> paths) { return propose_groups(paths).pattern; };
   CHECK(propose({"a/person1_virus_1.jpeg", "a/person1_virus_2.jpeg", "b/person22_bacteria_3.jpeg",
                  "b/person22_bacteria_4.jpeg", "b/person3_x.jpeg"}) == "(person\\d+)");
@@ -373,7 +374,7 @@ TEST_CASE("propose_groups takes a few pairs among thousands of files for a coinc
   CHECK(propose_groups(paths).pattern == "(photo\\d+)");
 }
 
-TEST_CASE("check_images: proposes a pattern unless groups are given") {
+TEST_CASE("check_images proposes a pattern unless groups are given") {
   Folder folder;
   write_persons(folder.files.path() / "train", 20);
   folder.config.group_by.clear();
@@ -386,7 +387,7 @@ TEST_CASE("check_images: proposes a pattern unless groups are given") {
   CHECK(check_images(folder.config, 1, "").group_proposal.empty());
 }
 
-TEST_CASE("group_by: chest X-rays, no patient in two splits") {
+TEST_CASE("group_by: no patient of chest X-rays is in two splits") {
   const char* shared_data = std::getenv("TRAINER_SHARED_DATA");
   const fs::path folder = fs::path(shared_data == nullptr ? "" : shared_data) / "chest_xray";
   if (!fs::is_directory(folder))

@@ -23,7 +23,8 @@ config::Augmentation augmentation(Op op) {
 
 }  // namespace
 
-TEST_CASE("image_folder: a folder per class, sorted or listed classes and splits by name") {
+TEST_CASE(
+    "image_folder: a folder is a class, classes are sorted or listed, and splits found by name") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "val", 1, 50);
@@ -110,7 +111,7 @@ TEST_CASE("data.limit: each class keeps its share, in the order of the list") {
 }
 
 TEST_CASE(
-    "image_folder: validation_split_order, the files that Keras takes with and without shuffle") {
+    "image_folder: validation_split_order takes the files that Keras takes, shuffled or not") {
   const TemporaryFolder folder;
   for (const char* name : {"b/2.ppm", "b/10.ppm", "a/x.ppm", "c/0.ppm", "a/Y.ppm", "c/00.ppm",
                            "b/1.ppm", "c/1.ppm", "c/2.ppm", "a/z.ppm"}) {
@@ -141,7 +142,7 @@ TEST_CASE(
         std::vector<std::string>{"a/z.ppm", "c/0.ppm", "c/2.ppm"});
 }
 
-TEST_CASE("csv: labels by name or number and quotes, mistakes are errors with their line") {
+TEST_CASE("csv: labels may be names, numbers and quoted, and mistakes are errors with their line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "a, b.ppm", 4, 4, 1);
   write_image(folder.path() / "c.ppm", 4, 4, 2);
@@ -177,7 +178,7 @@ TEST_CASE("csv: labels by name or number and quotes, mistakes are errors with th
   CHECK(error("filename,class\nc.ppm,dog\n").empty());
 }
 
-TEST_CASE("augmentations: a function of seed, epoch and index, for any threads and start") {
+TEST_CASE("augmentations are a function of seed, epoch and index, for any threads and start") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 5);
   config::Data config = config_of(folder.path());
@@ -212,7 +213,7 @@ TEST_CASE("augmentations: a function of seed, epoch and index, for any threads a
   CHECK(image_of(*parts.validation, 0, 0) == image_of(*parts.validation, 0, 1));
 }
 
-TEST_CASE("timm_rand_augment: the same images for any threads and after a start in mid-epoch") {
+TEST_CASE("timm_rand_augment: images are the same for any threads and after a start in mid-epoch") {
   const TemporaryFolder folder;
   write_folder(folder.path(), 5);
   config::Data config = config_of(folder.path());
@@ -238,7 +239,7 @@ TEST_CASE("timm_rand_augment: the same images for any threads and after a start 
   CHECK(image_of(*open_datasets(config, 7).train, 2, 0) != image_of(*sets.train, 2, 0));
 }
 
-TEST_CASE("data.cache: memory and disk, the uncached images, also in the next process") {
+TEST_CASE("data.cache: memory and disk give the uncached images, also in the next process") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
   config::Data config = config_of(folder.path());
@@ -278,7 +279,7 @@ TEST_CASE("data.cache: memory and disk, the uncached images, also in the next pr
   CHECK(batches(*open_datasets(config, 1).train, 1) == expected);
 }
 
-TEST_CASE("csv: a label of more than a thousand bytes, an error with its line") {
+TEST_CASE("csv: a label of more than a thousand bytes is an error with its line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
   config::Data config = config_of("");
@@ -295,7 +296,7 @@ TEST_CASE("csv: a label of more than a thousand bytes, an error with its line") 
       DataError);
 }
 
-TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline, an error") {
+TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline is an error") {
   for (const std::string name : {"caf\xe9", "two\nlines"}) {
     const TemporaryFolder folder;
     write_folder(folder.path() / "train", 1);
@@ -306,7 +307,7 @@ TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline, an er
   }
 }
 
-TEST_CASE("fingerprint: changes with the files and the resizing") {
+TEST_CASE("fingerprint changes with the files and the resizing") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
   config::Data config = config_of(folder.path());
@@ -320,7 +321,7 @@ TEST_CASE("fingerprint: changes with the files and the resizing") {
   CHECK(print() != first);
 }
 
-TEST_CASE("csv: columns by their names, usual or given, among others") {
+TEST_CASE("csv: columns are found among others by usual or given names") {
   const TemporaryFolder folder;
   write_image(folder.path() / "a.ppm", 4, 4, 1);
   fs::create_directories(folder.path() / "deep");
@@ -361,7 +362,7 @@ TEST_CASE("csv: columns by their names, usual or given, among others") {
   CHECK(found("image_id|class\nb.ppm|dog\n") == "deep/b.ppm dog");
 }
 
-TEST_CASE("csv: weight_column, labels stay class indices until weigh_samples()") {
+TEST_CASE("csv: labels with weight_column stay class indices until weigh_samples()") {
   const TemporaryFolder folder;
   for (const char* name : {"a", "b", "c"})
     write_image(folder.path() / concat(name, ".ppm"), 4, 4, 1);
@@ -406,7 +407,7 @@ TEST_CASE("csv: weight_column, labels stay class indices until weigh_samples()")
   CHECK(error("path,label,importance\na.ppm,dog,1\n").empty());
 }
 
-TEST_CASE("csv: a label number far above the number of files, an error") {
+TEST_CASE("csv: a label number far above the number of files is an error") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
   config::Data config = config_of("");
@@ -421,7 +422,7 @@ TEST_CASE("csv: a label number far above the number of files, an error") {
   CHECK(open_datasets(config, 1).num_classes == 10000);
 }
 
-TEST_CASE("disk cache: a file that is overwritten or truncated while in use, no image changes") {
+TEST_CASE("disk cache: no image changes when a file is overwritten or truncated while in use") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
   config::Data config = config_of(folder.path());

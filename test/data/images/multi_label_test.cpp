@@ -181,7 +181,7 @@ TEST_CASE("csv: label_separator divides a cell into labels, which are sorted") {
   CHECK(folder.read("x_5.ppm,a;b", {"b;c"}) == "a, b, c: 110 011");  // without a header
 }
 
-TEST_CASE("csv: as many labels as images, memory for the labels of each image only") {
+TEST_CASE("csv: as many labels as images take memory for the labels of each image only") {
   constexpr int kImages = 3000;
   const Folder folder;
   std::string text = "path,label\n";
@@ -217,7 +217,7 @@ TEST_CASE("LabelSets: equal sets have one number, and a row has a number per lab
   CHECK(row == std::vector<float>(4));
 }
 
-TEST_CASE("LabelSets: a text names at most ten labels, present and unknown") {
+TEST_CASE("LabelSets: a text names at most ten present and unknown labels") {
   LabelSets sets(30);
   std::vector<std::string> names;
   std::vector<std::int32_t> first, last;
@@ -292,7 +292,7 @@ TEST_CASE("csv: the lists of other splits have the labels of the training list")
   CHECK(sets.class_order == "columns");
 }
 
-TEST_CASE("several labels: counts, and fingerprints that differ by a label") {
+TEST_CASE("several labels: counts and fingerprints differ by a label") {
   const Folder folder;
   folder.write("train.csv", "image,a,b", {"1,0", "1,1", ",1", "0,0"});
   const Datasets sets = open_datasets(folder.config, 1);
@@ -308,7 +308,7 @@ TEST_CASE("several labels: counts, and fingerprints that differ by a label") {
   CHECK(common_data(sets, false) != common_data(other, false));
 }
 
-TEST_CASE("several labels: weights at the end of rows, and mixed rows with unknown labels") {
+TEST_CASE("several labels: rows end in weights, and mixed rows have unknown labels") {
   Folder folder;
   folder.write("train.csv", "image,a,b,sample_weight", {"1,0,2", ",1,4"});
   Datasets sets = open_datasets(folder.config, 1);
@@ -332,7 +332,7 @@ TEST_CASE("several labels: weights at the end of rows, and mixed rows with unkno
   CHECK(row[1] == doctest::Approx(4 * (1 - share) / row[2]));
 }
 
-TEST_CASE("several labels: damaged files, skipped or replaced by files of equal labels") {
+TEST_CASE("several labels: damaged files are skipped or replaced by files of equal labels") {
   Folder folder;
   folder.write("train.csv", "image,a,b", {"1,0", "1,1", "1,1", "0,1", "0,0", "1,0"});
   write_text(folder.files.path() / "x_1.ppm", "P6 8 6 255\n");
@@ -352,7 +352,7 @@ TEST_CASE("several labels: damaged files, skipped or replaced by files of equal 
   CHECK(image == other);
 }
 
-TEST_CASE("data: counts the images of each label, and those without any") {
+TEST_CASE("data counts the images of each label, and those without any") {
   Folder folder;
   folder.write("train.csv", "image,a,b", {"1,0", "1,1", ",1", "0,0", "1,0"});
   folder.config.on_conflict = config::OnConflict::kFirst;
@@ -378,7 +378,7 @@ TEST_CASE("data: counts the images of each label, and those without any") {
   CHECK(both.conflicts == 1);
 }
 
-TEST_CASE("on_conflict: more sets of labels than labels, the photo is left out") {
+TEST_CASE("on_conflict: the photo is left out where there are more sets of labels than labels") {
   Folder folder;
   folder.write("train.csv", "image,a,b", {"0,0", "1,0", "0,1", "1,1", ",1", "0,0"});
   folder.config.on_conflict = config::OnConflict::kDrop;
@@ -392,7 +392,7 @@ TEST_CASE("on_conflict: more sets of labels than labels, the photo is left out")
                        doctest::Contains("data.on_conflict: drop leaves no file"), DataError);
 }
 
-TEST_CASE("csv: a validation list of another kind of label, an error") {
+TEST_CASE("csv: a validation list of another kind of label is an error") {
   Folder folder;
   folder.write("train.csv", "image,a,b", {"0,1", "1,0", "1,1"});
   folder.config.validation.path = (folder.files.path() / "validation.csv").string();
@@ -402,14 +402,14 @@ TEST_CASE("csv: a validation list of another kind of label, an error") {
                        DataError);
 }
 
-TEST_CASE("csv: columns of labels with other names, the names are in the error") {
+TEST_CASE("csv: the error of columns of labels with other names has the names") {
   Folder folder;
   folder.config.classes = {"a", "b"};
   CHECK(folder.read("image,edema,mass", {"0,1", "1,0"}) ==
         ":1: has no column for the labels a, b; the columns are image, edema, mass");
 }
 
-TEST_CASE("csv: a column of groups with -1, it is no label") {
+TEST_CASE("csv: a column of groups with -1 is not a label") {
   Folder folder;
   folder.config.group_by = "site";
   CHECK(folder.read("image,site,a,b", {"-1,0,1", "0,1,0", "1,1,1"}) == "a, b: 01 10 11");

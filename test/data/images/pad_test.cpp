@@ -36,7 +36,7 @@ Bytes pad(const config::Data& config, const Pixels& image) {
 }  // namespace
 
 TEST_CASE(
-    "fit pad: the pixels of Pillow's ImageOps.pad within one level, and exactly its borders") {
+    "fit pad has the pixels of Pillow's ImageOps.pad within one level, and exactly its borders") {
   std::istringstream table(read_text_file(test::source_file("test/data/images/pillow_pad.txt")));
   std::string name;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
@@ -72,7 +72,7 @@ TEST_CASE("fit pad: a grey image of an RGB data set has black borders in all cha
   }
 }
 
-TEST_CASE("fit pad: the same borders in training, evaluation, prediction and scaled decoding") {
+TEST_CASE("fit pad has the same borders in training, evaluation, prediction and scaled decoding") {
   const TemporaryFolder folder;
   Random random(3, Stream::kSynthetic);
   const Bytes jpeg = encode_jpeg({64, 128, 3}, 90, random);

@@ -71,7 +71,7 @@ int distance(const Pixels& image, const std::string& hex) {
 
 }  // namespace
 
-TEST_CASE("apply_op: the pixels of torchvision on Pillow images") {
+TEST_CASE("apply_op has the pixels of torchvision on Pillow images") {
   for (const json& c : fixture()["ops"]) {
     Pixels image = image_named(c["image"]);
     apply_op(kNames.at(c["op"]), c["magnitude"], image);
@@ -80,7 +80,7 @@ TEST_CASE("apply_op: the pixels of torchvision on Pillow images") {
   }
 }
 
-TEST_CASE("augmentations: grey images, padded crops and blurs, the pixels of torchvision") {
+TEST_CASE("augmentations: grey images, padded crops and blurs have the pixels of torchvision") {
   for (const auto& [name, pixels] : fixture()["grayscale"].items()) {
     Pixels image = image_named(name);
     remove_colour(image);
@@ -102,7 +102,7 @@ TEST_CASE("augmentations: grey images, padded crops and blurs, the pixels of tor
   CHECK(others <= values / 4);
 }
 
-TEST_CASE("magnitudes: the values of torchvision") {
+TEST_CASE("magnitudes are the values of torchvision") {
   const int height = fixture()["magnitude_height"], width = fixture()["magnitude_width"];
   for (const json& table : fixture()["magnitudes"]) {
     const Strength strength = table["wide"] ? Strength::kWide : Strength::kDefault;
@@ -117,7 +117,7 @@ TEST_CASE("magnitudes: the values of torchvision") {
   }
 }
 
-TEST_CASE("augmentation policies: the operations of torchvision") {
+TEST_CASE("augmentation policies apply the operations of torchvision") {
   std::vector<Op> order;
   for (const json& name : fixture()["order"]) order.push_back(kNames.at(name));
   CHECK(std::equal(order.begin(), order.end(), policy_ops().begin(), policy_ops().end()));

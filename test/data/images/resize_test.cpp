@@ -31,7 +31,7 @@ std::vector<std::uint8_t> resized(const Pixels& image, const Geometry& geometry,
 
 }  // namespace
 
-TEST_CASE("resize: the pixels of Pillow within one level") {
+TEST_CASE("resize has the pixels of Pillow within one level") {
   std::istringstream table(read_text_file(test::source_file("test/data/images/pillow_resize.txt")));
   std::string name;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
@@ -55,7 +55,7 @@ TEST_CASE("resize: the pixels of Pillow within one level") {
   CHECK(cases == 24);
 }
 
-TEST_CASE("resize: no antialias, bilinear between the two nearest pixel centres") {
+TEST_CASE("resize without antialias is bilinear between the two nearest pixel centres") {
   for (const int channels : {1, 3}) {
     const Pixels image = make_pillow_image(37, 53, channels);
     const Geometry geometry = fit_geometry(37, 53, 11, 70, config::Fit::kStretch, 1);
@@ -135,7 +135,7 @@ void check_vector_loops(const ResizeRows& fast) {
 
 }  // namespace
 
-TEST_CASE("resize: vector loops, the bits of the scalar loops") {
+TEST_CASE("resize: vector loops give the results of the scalar loops bit by bit") {
   if (__builtin_cpu_supports("avx2")) check_vector_loops(avx2_resize_rows());
   if (has_avx512_rows()) check_vector_loops(avx512_resize_rows());
 }
@@ -157,7 +157,7 @@ TEST_CASE("make_groups: a row is grouped if 16 values lie close together") {
   CHECK(!grouped(4, 3));
 }
 
-TEST_CASE("resize: cached weights, the pixels of a resize without a cache") {
+TEST_CASE("resize: cached weights give the pixels of a resize without a cache") {
   // One height and ever new widths: weights that are used again lie beside some that are made now.
   for (int width = 30; width < 130; ++width) {
     const Pixels image = make_pillow_image(47, width, 3);
@@ -170,7 +170,7 @@ TEST_CASE("resize: cached weights, the pixels of a resize without a cache") {
   }
 }
 
-TEST_CASE("resize: an image of one colour or of the same size, no change") {
+TEST_CASE("resize does not change an image of one colour or of the same size") {
   Pixels image(33, 47, 3);
   std::fill_n(image.data(), image.size(), std::uint8_t{255});
   for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
@@ -188,7 +188,7 @@ TEST_CASE("resize: an image of one colour or of the same size, no change") {
   CHECK(std::equal(found.begin(), found.end(), same.data()));
 }
 
-TEST_CASE("fit crop: torchvision's Resize of the shorter side, then CenterCrop") {
+TEST_CASE("fit crop is torchvision's Resize of the shorter side, then CenterCrop") {
   using config::Fit;
   // Resize(256) of 375 x 500 is 256 x 341; CenterCrop(224) starts at 16, round(58.5) = 58.
   Geometry g = fit_geometry(375, 500, 224, 224, Fit::kCrop, 0.875);
@@ -228,7 +228,7 @@ TEST_CASE("decode_reduction: the decoded image is at least as large as the targe
   CHECK(reduction(100, 100, 224) == 1);
 }
 
-TEST_CASE("reduced: a part of an axis, exactly that part of the decoded pixels") {
+TEST_CASE("reduced: a part of an axis stands for exactly that part of the decoded pixels") {
   const auto part = [](int first, int input, bool is_mirrored) {
     const Geometry full{{first, input, 6, 0, 6}, {first, input, 6, 0, 6}};
     const Geometry geometry = reduced(full, 8, {145, is_mirrored}, {145, is_mirrored});
@@ -243,7 +243,7 @@ TEST_CASE("reduced: a part of an axis, exactly that part of the decoded pixels")
   CHECK(part(16, 64, false) == ResizeAxis{2, 8, 6, 0, 6});
 }
 
-TEST_CASE("weights cache: many wide axes, it holds no more than its bytes and the same weights") {
+TEST_CASE("weights cache holds no more than its bytes and the same weights for many wide axes") {
   constexpr std::size_t kMaxBytes = 1 << 20;
   WeightsCache cache(kMaxBytes);
   const auto key_of = [](int input) {
@@ -263,7 +263,7 @@ TEST_CASE("weights cache: many wide axes, it holds no more than its bytes and th
   CHECK(cache.bytes() <= kMaxBytes);
 }
 
-TEST_CASE("fit_geometry: an image of one row, the scaled side stays within an int") {
+TEST_CASE("fit_geometry: the scaled side of an image of one row stays within an int") {
   const Geometry geometry = fit_geometry(1, 1'000'000, 4096, 4096, config::Fit::kCrop, 1);
   CHECK(geometry.horizontal.size == INT_MAX);
   CHECK(geometry.horizontal.output == 4096);

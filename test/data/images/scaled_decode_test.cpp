@@ -45,7 +45,8 @@ TEST_CASE("scaled decoding: its distance from decoding in full is measured and r
 
 // A ramp shows where each pixel comes from: 1.2 levels per column. Without the fraction that the
 // last block of 8 pixels stands for, the pixels at one end would be those of 7 columns further on.
-TEST_CASE("scaled decoding: a size that is no multiple of 8, pixels in place in each orientation") {
+TEST_CASE(
+    "scaled decoding: a size that is not a multiple of 8 has pixels in place in each orientation") {
   const TemporaryFolder folder;
   const JpegKind kind{97, 145, 1};
   std::vector<std::uint8_t> ramp;
@@ -74,7 +75,7 @@ TEST_CASE("scaled decoding: a size that is no multiple of 8, pixels in place in 
 }
 
 // What data.antialias promises, against resizing in double precision as tf.image.resize does it.
-TEST_CASE("antialias: a JPEG of several times the size, within one level of the pixels in full") {
+TEST_CASE("antialias: a JPEG of several times the size is within one level of the pixels in full") {
   const TemporaryFolder folder;
   constexpr int kHeight = 48, kWidth = 60;  // of the file
   Random random(3, Stream::kSynthetic);

@@ -49,7 +49,7 @@ void check_samples(const std::vector<ShardSample>& samples, const std::string& p
 
 }  // namespace
 
-TEST_CASE("tar shards: images and their classes, for the headers of any program") {
+TEST_CASE("tar shards: images and their classes are read for the headers of any program") {
   for (const char* name : {"ustar.tar", "gnu.tar", "pax.tar"}) {
     CAPTURE(name);
     const std::string path = seed(std::string("tar/") + name);
@@ -65,7 +65,8 @@ TEST_CASE("tar shards: images and their classes, for the headers of any program"
   }
 }
 
-TEST_CASE("read_tfrecord: a file of TensorFlow, images and labels for any order of features") {
+TEST_CASE(
+    "read_tfrecord reads images and labels of a file of TensorFlow for any order of features") {
   const std::string path = seed("tfrecord/tensorflow.tfrecord");
   const auto samples = read_tfrecord(path);
   REQUIRE(samples.size() == 4);
@@ -77,7 +78,7 @@ TEST_CASE("read_tfrecord: a file of TensorFlow, images and labels for any order 
   CHECK(samples[3].name == "record 3");
 }
 
-TEST_CASE("shards: several files, images are read in any order") {
+TEST_CASE("shards: images of several files are read in any order") {
   for (const bool tar : {true, false}) {
     CAPTURE(tar);
     const TemporaryFolder folder;
@@ -143,7 +144,7 @@ std::int64_t bytes_read() {
 
 }  // namespace
 
-TEST_CASE("shards and csv lists: read once, with and without data.classes") {
+TEST_CASE("shards and csv lists are read once, with and without data.classes") {
   const TemporaryFolder folder;
   std::int64_t bytes = 0;
   for (int i = 0; i < 200; ++i) {
@@ -176,7 +177,7 @@ TEST_CASE("shards and csv lists: read once, with and without data.classes") {
   }
 }
 
-TEST_CASE("shards: a Parquet file, an error with the next step") {
+TEST_CASE("shards: the error of a Parquet file has the next step") {
   const TemporaryFolder folder;
   write_text(folder.path() / "train.parquet", "PAR1");
   const fs::path file = folder.path() / "train.parquet";
@@ -189,7 +190,7 @@ TEST_CASE("shards: a Parquet file, an error with the next step") {
   }
 }
 
-TEST_CASE("shards: damaged bytes, an error with their position") {
+TEST_CASE("shards: the error of damaged bytes has their position") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "x";
   const auto check_flips = [&](const Bytes& file, const std::function<void()>& read) {

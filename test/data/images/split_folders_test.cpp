@@ -37,7 +37,7 @@ bool notes_contain(const Datasets& sets, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("find_split_in_name: the list of names in any case, alone or as a word") {
+TEST_CASE("find_split_in_name finds the listed names in any case, alone or as a word") {
   for (const char* name : {"train", "Training", "TRAIN", "seg_train", "train_images", "TrainImages",
                            "train2017", "my-training set", "data.train"}) {
     CAPTURE(name);
@@ -195,7 +195,7 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(contains(find_open_error(config_of(folder.path())), "contains no folder with images"));
 }
 
-TEST_CASE("image_folder: a data set with a copy of itself inside, a note that names the folders") {
+TEST_CASE("image_folder: a note names the folders of a data set with a copy of itself inside") {
   const TemporaryFolder folder;
   write_classes(folder.path(), 2);
   write_classes(folder.path() / "set", 3, 100);
@@ -208,7 +208,7 @@ TEST_CASE("image_folder: a data set with a copy of itself inside, a note that na
                                    "another, and the outer one decides: a/b, set/a, set/b; ")));
 }
 
-TEST_CASE("image_folder and csv: control characters in names, errors with escaped characters") {
+TEST_CASE("image_folder and csv: errors escape control characters in names") {
   const TemporaryFolder folder;
   const std::string name = "x\n\x1B[2Jy", shown = "x\\x0a\\x1b[2Jy";
   const auto check = [&](const config::Data& config, const std::string& part) {

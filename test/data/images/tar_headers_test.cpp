@@ -102,7 +102,7 @@ TEST_CASE("read_tar_shard matches names with dots to their labels") {
         "7.right.jpg: is the second image of its name");
 }
 
-TEST_CASE("tar headers: the size in all its forms") {
+TEST_CASE("tar headers: the size is read in all its forms") {
   Shard shard;
   const auto bytes_of = [&](const std::string& size) {
     const auto samples = shard.read({{"a.ppm", "12345678", '0', size}});
@@ -149,7 +149,7 @@ TEST_CASE("tar headers: files follow one another in whole blocks, to the end or 
   CHECK(shard.read(one + std::string(512, '\0') + one).size() == 1);
 }
 
-TEST_CASE("tar headers: checksums") {
+TEST_CASE("tar headers: another checksum is an error") {
   Shard shard;
   std::string two = tar_of({{"a.ppm", "a"}, {"b.ppm", "b"}});
   two[1024] = 'c';
@@ -158,7 +158,7 @@ TEST_CASE("tar headers: checksums") {
   CHECK(shard.error(two) == "is not a tar file; compressed archives have to be unpacked first");
 }
 
-TEST_CASE("tar headers: names of ustar, GNU tar and pax") {
+TEST_CASE("tar headers: names of ustar, GNU tar and pax are read") {
   Shard shard;
   const auto name_of = [&](const std::vector<Entry>& entries) {
     const auto samples = shard.read(entries);
@@ -194,7 +194,7 @@ TEST_CASE("tar headers: names of ustar, GNU tar and pax") {
   }
 }
 
-TEST_CASE("tar shards: which files are samples, and where their classes are") {
+TEST_CASE("tar shards: the headers decide which files are samples, and where their classes are") {
   Shard shard;
   const auto samples = shard.read({{"d/.ppm", "1"},        // no name before the dot
                                    {"d/a", "1"},           // no ending

@@ -72,7 +72,7 @@ std::string apply(const config::TimmRandAugment& policy, std::uint64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("timm_rand_augment: operations, the pixels of timm on Pillow images") {
+TEST_CASE("timm_rand_augment: operations have the pixels of timm on Pillow images") {
   const std::vector<std::uint8_t> fill = fixture()["fill"];
   for (const json& c : fixture()["ops"]) {
     Pixels image = read_pixels(fixture()["images"][c["image"].get<std::string>()]);
@@ -84,7 +84,7 @@ TEST_CASE("timm_rand_augment: operations, the pixels of timm on Pillow images") 
   }
 }
 
-TEST_CASE("timm_rand_augment: posterize without any bit, black") {
+TEST_CASE("timm_rand_augment: posterize without any bit gives black") {
   for (const double bits : {0.0, -8.0}) {
     Pixels image = read_pixels(fixture()["images"]["noise"]);
     apply_op(Op::kPosterize, bits, config::Interpolation::kBilinear, {}, image);
@@ -198,7 +198,7 @@ TEST_CASE("timm_rand_augment: all operations, signs and interpolations occur") {
   CHECK(increasing.size() > plain.size());
 }
 
-TEST_CASE("timm_rand_augment: the share of applied operations, and a function of the epoch") {
+TEST_CASE("timm_rand_augment: a share of operations is applied, which is a function of the epoch") {
   config::TimmRandAugment policy;
   policy.magnitude = 9;
   policy.magnitude_std = 0.5;

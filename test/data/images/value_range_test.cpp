@@ -56,7 +56,7 @@ config::Data write_set(const fs::path& folder, const std::vector<std::uint16_t>&
 
 }  // namespace
 
-TEST_CASE("data.range: 12 bits in 16-bit grey PNG and TIFF files, all levels are used") {
+TEST_CASE("data.range: all levels are used of 12 bits in 16-bit grey PNG and TIFF files") {
   const TemporaryFolder folder;
   const DeepImage image{2, 3, 1, {0, 8, 2048, 4094, 4095, 65535}};
   write_png(folder.path() / "x.png", image, PNG_COLOR_TYPE_GRAY);
@@ -73,7 +73,7 @@ TEST_CASE("data.range: 12 bits in 16-bit grey PNG and TIFF files, all levels are
   }
 }
 
-TEST_CASE("data.range: colours, alpha, planes and inverted grey of 16-bit files") {
+TEST_CASE("data.range applies to colours, alpha, planes and inverted grey of 16-bit files") {
   const TemporaryFolder folder;
   const config::ValueRange range{false, 0, 4095};
   const DeepImage rgb{1, 2, 3, {0, 2048, 4095, 819, 1638, 2457}};
@@ -104,7 +104,7 @@ TEST_CASE("data.range: colours, alpha, planes and inverted grey of 16-bit files"
   CHECK(read(folder.path() / "bytes.tif", range) == Bytes{10, 200});
 }
 
-TEST_CASE("measure_values: more pixels than the limit, the files beyond it are left out") {
+TEST_CASE("measure_values leaves out files beyond the limit of pixels") {
   const TemporaryFolder folder;
   const config::Data data = write_set(folder.path(), {100, 200, 300, 400});  // 2 pixels each
   config::SplitFiles split;
@@ -121,7 +121,7 @@ TEST_CASE("measure_values: more pixels than the limit, the files beyond it are l
   CHECK(measure(1).first == 1);  // one file is always measured
 }
 
-TEST_CASE("data.channels: TIFF files with as many bands, of 8 and 16 bits, in strips and tiles") {
+TEST_CASE("data.channels: TIFF files of 8 and 16 bits have as many bands, in strips and tiles") {
   const TemporaryFolder folder;
   constexpr int kHeight = 3, kWidth = 5;
   for (const int bands : {2, 4, 13}) {

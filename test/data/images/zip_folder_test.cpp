@@ -93,7 +93,7 @@ TEST_CASE("data.path of a zip: the images have the pixels and labels of the unpa
   }
 }
 
-TEST_CASE("data.path of a zip: folders of splits, and one folder that holds all others") {
+TEST_CASE("data.path of a zip may have folders of splits, and one folder that holds all others") {
   for (const char* top : {"", "photos/", "photos-main/photos/"}) {
     CAPTURE(top);
     const Archive archive;
@@ -118,7 +118,7 @@ TEST_CASE("data.path of a zip: folders of splits, and one folder that holds all 
         "photos/cat/1.ppm=0 photos/cat/2.ppm=0 photos/dog/1.ppm=1 photos/dog/2.ppm=1");
 }
 
-TEST_CASE("data.path of a zip: a data set with a copy of itself inside, a note") {
+TEST_CASE("data.path of a zip: a note reports a data set with a copy of itself inside") {
   const Archive archive;
   std::vector<ZipEntry> entries = make_entries("", 2);
   for (const ZipEntry& entry : make_entries("photos/", 3, 50)) entries.push_back(entry);
@@ -240,7 +240,8 @@ TEST_CASE("data.path of a zip: names of entries have at most 4096 bytes and 128 
 }
 
 TEST_CASE(
-    "data.path of a zip: a file that is not an archive, is cut short or has no class folders") {
+    "data.path of a zip: a file that is not an archive, is cut or has no class folders is an "
+    "error") {
   const Archive archive;
   write_text(archive.path, "no archive");
   CHECK(contains(find_open_error(archive.config), "photos.zip: is not a zip archive"));
@@ -301,7 +302,7 @@ TEST_CASE(
   CHECK(!leads_to_image_files(archive.path.string()));
 }
 
-TEST_CASE("image_files: a folder or an image in a zip") {
+TEST_CASE("image_files takes a folder or an image in a zip") {
   const Archive archive;
   archive.write(make_entries("test/", 2));
   for (const char* folder : {"test/dog", "test/dog/", "./test/dog"}) {
@@ -409,7 +410,7 @@ TEST_CASE("data.path of a zip: several threads read the same archive") {
   CHECK(differences == 0);
 }
 
-TEST_CASE("data.train.path and data.test.path: CIFAR-10 as JPEGs in two archives") {
+TEST_CASE("data.train.path and data.test.path accept CIFAR-10 as JPEGs in two archives") {
   const char* const shared = std::getenv("TRAINER_SHARED_DATA");
   const fs::path folder = fs::path(shared == nullptr ? "" : shared) / "cifar10_jpeg";
   if (!fs::exists(folder / "train.zip")) {

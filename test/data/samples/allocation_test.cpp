@@ -39,7 +39,8 @@ TEST_CASE("allocation counter: allocations are counted") {
   CHECK(allocations == before + 1);
 }
 
-TEST_CASE("loader: a step with or without threads and with several batches out, no allocation") {
+TEST_CASE(
+    "loader allocates nothing in a step with or without threads and with several batches out") {
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
   config.synthetic.train_samples = 200;

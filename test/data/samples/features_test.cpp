@@ -10,7 +10,7 @@
 
 namespace trainer::data {
 
-TEST_CASE("feature cache: a file that is overwritten while in use, an error with its name") {
+TEST_CASE("feature cache: the error of a file that is overwritten while in use has its name") {
   const TemporaryFolder folder;
   config::Data config;
   config.format = config::DataFormat::kSynthetic;

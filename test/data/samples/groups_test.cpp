@@ -91,7 +91,8 @@ double find_worst_difference(const Samples& samples, const std::vector<std::int3
 
 }  // namespace
 
-TEST_CASE("divide_groups: no group in two parts, classes within one group of their shares") {
+TEST_CASE(
+    "divide_groups puts no group in two parts, and classes within one group of their shares") {
   Random random(1, Stream::kSynthetic);
   double worst = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
@@ -133,14 +134,15 @@ TEST_CASE("divide_groups: samples without groups have exactly their shares") {
   }
 }
 
-TEST_CASE("divide_groups: many small classes, the share of all samples is kept") {
+TEST_CASE("divide_groups keeps the share of all samples for many small classes") {
   Samples samples;
   for (std::int32_t label = 0; label < 100; ++label) samples.add(label, "", 2);
   const std::vector<std::int32_t> parts = divide(samples, {0.8, 0.2}, 1);
   CHECK(std::count(parts.begin(), parts.end(), 1) == 40);
 }
 
-TEST_CASE("divide_groups: groups of several classes, no single move comes closer to the shares") {
+TEST_CASE(
+    "divide_groups: no single move of a group of several classes comes closer to the shares") {
   Samples samples;
   Random random(2, Stream::kSynthetic);
   for (int group = 0; group < 40; ++group) {
@@ -184,7 +186,7 @@ TEST_CASE("divide_groups: groups of several classes, no single move comes closer
   CHECK(found < 0.1);
 }
 
-TEST_CASE("divide_groups: a function of the seed, and of nothing else") {
+TEST_CASE("divide_groups is a function of the seed, and of nothing else") {
   Random random(3, Stream::kSynthetic);
   const Samples samples = draw_samples(random, 6);
   const std::vector<double> shares{0.8, 0.2};
@@ -197,7 +199,7 @@ TEST_CASE("divide_groups: a function of the seed, and of nothing else") {
   CHECK(divide(renamed, shares, 1) == parts);
 }
 
-TEST_CASE("divide_groups: a share smaller than any group, one group") {
+TEST_CASE("divide_groups takes one group for a share smaller than any group") {
   Samples samples;
   for (int group = 0; group < 3; ++group) samples.add(0, std::to_string(group), 100 + group);
   const std::vector<std::int32_t> parts = divide(samples, {0.99, 0.01}, 1);
@@ -247,7 +249,7 @@ TEST_CASE("divide_training_samples: the folds are disjoint and contain every sam
   }
 }
 
-TEST_CASE("divide_training_samples: without groups, the samples of divide_samples") {
+TEST_CASE("divide_training_samples takes the samples of divide_samples without groups") {
   std::vector<std::int32_t> labels;
   for (int i = 0; i < 90; ++i) labels.push_back(i % 7 % 3);
   config::Data data;
@@ -279,7 +281,7 @@ config::Data take_last(double fraction) {
   return data;
 }
 
-TEST_CASE("divide_training_samples: order last, the samples that Keras's fit() takes") {
+TEST_CASE("divide_training_samples: order last takes the samples that Keras's fit() takes") {
   // The first sample of the validation part as train_validation_split() of Keras 3.15 computes it
   // (src/trainers/data_adapters/array_slicing.py): floor(n * (1.0 - validation_split)).
   struct Row {
@@ -304,7 +306,7 @@ TEST_CASE("divide_training_samples: order last, the samples that Keras's fit() t
   }
 }
 
-TEST_CASE("divide_training_samples: order shuffled, the samples of image_dataset_from_directory") {
+TEST_CASE("divide_training_samples: order shuffled takes those of image_dataset_from_directory") {
   // The last int(fraction * n) of list(range(n)) after numpy.random.RandomState(seed).shuffle(), as
   // index_directory() and get_training_or_validation_split() of Keras 3.15 take them
   // (src/utils/dataset_utils.py), computed with NumPy 2.4.
@@ -339,7 +341,8 @@ TEST_CASE("divide_training_samples: order shuffled, the samples of image_dataset
   CHECK(describe_rule(data) == "data.validation_split: 0.2 (the last samples after a shuffle)");
 }
 
-TEST_CASE("divide_training_samples: order last without a sample for a part, an error as in Keras") {
+TEST_CASE(
+    "divide_training_samples: order last without a sample for a part is an error as in Keras") {
   const std::vector<std::int32_t> labels(10);
   // In floating-point numbers 10 * (1 - 0.9) is less than 1.
   CHECK_THROWS_WITH_AS(
@@ -355,8 +358,7 @@ TEST_CASE("divide_training_samples: order last without a sample for a part, an e
 }
 
 TEST_CASE(
-    "divide_training_samples: order last with groups, whole ones in the order of their first "
-    "samples") {
+    "divide_training_samples: order last takes whole groups in the order of their first samples") {
   const auto find_validation = [](const std::vector<std::string>& groups, double fraction) {
     const std::vector<std::int32_t> labels(groups.size());
     const Division division =
@@ -378,7 +380,7 @@ TEST_CASE(
   CHECK(find_validation({"a", "a", "a", "a", "a", "a", "a", "a", "a", "b"}, 0.5) == Samples{9});
 }
 
-TEST_CASE("divide_training_samples: order last, a fingerprint of its own without the seed") {
+TEST_CASE("divide_training_samples: order last has a fingerprint of its own without the seed") {
   const std::vector<std::int32_t> labels(10);
   const config::Data last = take_last(0.2);
   config::Data drawn = last;
@@ -433,7 +435,7 @@ Strata make_strata(const std::vector<std::vector<float>>& targets) {
   return Strata(sets);
 }
 
-TEST_CASE("divide_training_samples: several labels per image, each has its share in every part") {
+TEST_CASE("divide_training_samples: each of several labels per image has its share in every part") {
   const std::vector<std::vector<float>> targets = draw_targets(600);
   const Strata strata = make_strata(targets);
   CHECK(!strata.is_by_class());
@@ -469,7 +471,7 @@ TEST_CASE("divide_training_samples: several labels per image, each has its share
   }
 }
 
-TEST_CASE("describe_shares: several labels per image, the share of the samples with each label") {
+TEST_CASE("describe_shares: the share of each of several labels is that of the samples with it") {
   const std::vector<std::vector<float>> targets{{1, 0}, {1, 1}, {0, 1}, {0, 0}};
   const Strata strata = make_strata(targets);
   config::Data data;
@@ -479,7 +481,7 @@ TEST_CASE("describe_shares: several labels per image, the share of the samples w
         "label mass 50.00 %, fluid 50.00 %");
 }
 
-TEST_CASE("describe_shares: of many classes, the extremes") {
+TEST_CASE("describe_shares names the extremes of many classes") {
   std::vector<std::int32_t> labels;
   std::vector<std::string> classes;
   Division division;

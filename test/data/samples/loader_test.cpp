@@ -93,7 +93,7 @@ LoaderOptions options_of(std::int64_t threads, std::int64_t prefetch, std::int64
 
 }  // namespace
 
-TEST_CASE("loader: any number of threads and batches ahead, the same batches") {
+TEST_CASE("loader returns the same batches for any number of threads and batches ahead") {
   const FakeDataset dataset(200);
   const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
   REQUIRE(expected.size() == 21);
@@ -109,7 +109,7 @@ TEST_CASE("loader: any number of threads and batches ahead, the same batches") {
   }
 }
 
-TEST_CASE("loader: without prefetch, next() reads its batch and no other") {
+TEST_CASE("loader: next() reads its batch and no other without prefetch") {
   const FakeDataset dataset(200);
   const auto loader = make_loader(dataset, options_of(4, 0));
   CHECK(loader->describe() == "each batch is read when the step needs it");
@@ -120,7 +120,7 @@ TEST_CASE("loader: without prefetch, next() reads its batch and no other") {
   }
 }
 
-TEST_CASE("loader: a start in mid-epoch, the rest of the sequence and no other reads") {
+TEST_CASE("loader: a start in mid-epoch gives the rest of the sequence and no other reads") {
   const FakeDataset dataset(200);
   const auto whole = drain(*make_loader(dataset, options_of(2, 3)));
   for (const std::int64_t threads : {0, 3}) {
@@ -131,7 +131,7 @@ TEST_CASE("loader: a start in mid-epoch, the rest of the sequence and no other r
   }
 }
 
-TEST_CASE("loader: an error while reading, thrown at its batch") {
+TEST_CASE("loader throws an error while reading at its batch") {
   const FakeDataset dataset(200, 70);
   for (const std::int64_t threads : {0, 1, 4}) {
     LoaderOptions options = options_of(threads, 4);
@@ -147,7 +147,7 @@ TEST_CASE("loader: an error while reading, thrown at its batch") {
   }
 }
 
-TEST_CASE("loader: destroyed at any moment, its threads end") {
+TEST_CASE("loader: its threads end when it is destroyed at any moment") {
   const FakeDataset dataset(200);
   for (int taken = 0; taken < 6; ++taken) {
     LoaderOptions options = options_of(3, 2);
@@ -175,7 +175,7 @@ TEST_CASE("loader: threads read at most `prefetch` batches ahead") {
   CHECK_FALSE(dataset.wait_for_reads(32 * 4 + 1, std::chrono::milliseconds(50)));
 }
 
-TEST_CASE("loader: misuse and empty sets, an error") {
+TEST_CASE("loader: misuse and empty sets are an error") {
   const FakeDataset dataset(200);
   for (const std::int64_t threads : {0, 1}) {
     const auto loader = make_loader(dataset, options_of(threads, 2));
@@ -189,7 +189,7 @@ TEST_CASE("loader: misuse and empty sets, an error") {
   CHECK_THROWS_AS(make_loader(dataset, options), ConfigError);
 }
 
-TEST_CASE("loader: Remainder::kDrop, only whole batches in the same order, also of ranks") {
+TEST_CASE("loader: Remainder::kDrop gives only whole batches in the same order, also of ranks") {
   const FakeDataset dataset(200);  // 6 * 32 + 8
   LoaderOptions options = options_of(0, 0);
   const auto kept = drain(*make_loader(dataset, options));
@@ -235,7 +235,7 @@ TEST_CASE("loader: Remainder::kDrop, only whole batches in the same order, also 
   }
 }
 
-TEST_CASE("loader: Remainder::kDrop with repetitions, whole batches of each") {
+TEST_CASE("loader: Remainder::kDrop with repetitions gives whole batches of each") {
   const FakeDataset dataset(67);
   LoaderOptions options = options_of(0, 0);
   options.batch_size = 2 * 16;
@@ -252,7 +252,7 @@ TEST_CASE("loader: Remainder::kDrop with repetitions, whole batches of each") {
   }
 }
 
-TEST_CASE("loader: Remainder::kDrop without a whole batch, an error") {
+TEST_CASE("loader: Remainder::kDrop without a whole batch is an error") {
   const FakeDataset dataset(31);
   LoaderOptions options = options_of(0, 0);
   CHECK_NOTHROW(make_loader(dataset, options));
@@ -316,7 +316,7 @@ TEST_CASE("loader: threads and batches ahead that are not given grow while readi
   CHECK(batches - before >= 100);
 }
 
-TEST_CASE("loader: with growing threads, the same batches") {
+TEST_CASE("loader: growing threads give the same batches") {
   const FakeDataset dataset(200);
   LoaderOptions options = options_of(1, 1);
   const auto expected = drain(*make_loader(dataset, options));
@@ -326,7 +326,7 @@ TEST_CASE("loader: with growing threads, the same batches") {
   CHECK(drain(*make_loader(dataset, options)) == expected);
 }
 
-TEST_CASE("loader: the parts of all ranks, together the batch") {
+TEST_CASE("loader: the parts of all ranks are together the batch") {
   const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
   for (const std::int64_t threads : {0, 2}) {
     for (const std::int64_t ranks : {2, 3, 5}) {
@@ -370,8 +370,7 @@ TEST_CASE("loader: the parts of all ranks, together the batch") {
   }
 }
 
-TEST_CASE(
-    "repeated samples: one after the other with an epoch of its own, for any ranks and start") {
+TEST_CASE("repeated samples follow one another with epochs of their own, for any ranks and start") {
   // Notes the epoch that a sample is read for in its second number.
   class Epochs final : public Dataset {
    public:
@@ -447,7 +446,7 @@ TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batch
   CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
 }
 
-TEST_CASE("loader: repetitions, each has all samples in its own order") {
+TEST_CASE("loader: each of several repetitions has all samples in its own order") {
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.
@@ -503,7 +502,7 @@ TEST_CASE("loader: repetitions, each has all samples in its own order") {
   CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
 }
 
-TEST_CASE("loader: several batches out, each keeps its content until it is released") {
+TEST_CASE("loader: each of several batches out keeps its content until it is released") {
   const FakeDataset dataset(200);
   const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
   for (const std::int64_t threads : {0, 1, 4}) {
@@ -541,7 +540,7 @@ TEST_CASE("loader: several batches out, each keeps its content until it is relea
   }
 }
 
-TEST_CASE("loader: an allocator, images and labels are in its memory") {
+TEST_CASE("loader: images and labels are in the memory of an allocator") {
   const FakeDataset dataset(200);
   struct Block {
     std::byte* data;

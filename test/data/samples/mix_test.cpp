@@ -93,7 +93,7 @@ std::map<std::pair<std::int64_t, std::int64_t>, Sample> read(const Dataset& set,
 
 }  // namespace
 
-TEST_CASE("draw_beta: the mean and the deviation of a Beta distribution") {
+TEST_CASE("draw_beta has the mean and the deviation of a Beta distribution") {
   for (const double alpha : {0.1, 0.2, 1.0, 4.0}) {
     CAPTURE(alpha);
     constexpr int kDraws = 20000;
@@ -114,7 +114,7 @@ TEST_CASE("draw_beta: the mean and the deviation of a Beta distribution") {
   CHECK((extreme < 1e-6 || extreme > 1 - 1e-6));
 }
 
-TEST_CASE("mixup: the weighted mean of images and of labels") {
+TEST_CASE("mixup is the weighted mean of images and of labels") {
   const auto base = bytes_set();
   const auto mixed = mix_samples(bytes_set(), kMixUp, kClasses, 9);
   CHECK(!mixed->spec().label_is_index());
@@ -154,7 +154,7 @@ TEST_CASE("mixup: the weighted mean of images and of labels") {
       array_of(Element::kU8, {kSize * std::int64_t{kPixels}}, byte_at).bytes() + 4 * kPixels));
 }
 
-TEST_CASE("cutmix: a rectangle of the partner, the label is shared by its area") {
+TEST_CASE("cutmix: the label is shared by the area of the rectangle of the partner") {
   const auto base = bytes_set();
   const auto mixed = mix_samples(bytes_set(), kCutMix, kClasses, 9);
   std::int64_t pasted = 0;
@@ -259,7 +259,7 @@ TEST_CASE("draw_mixture: partners, kinds and shares are uniform") {
   CHECK(draw_mixture(kMixUp, 1, 0, 0, 1, {1, 1, 1}).partner == 0);
 }
 
-TEST_CASE("mixed samples: a function of seed, epoch and index") {
+TEST_CASE("mixed samples are a function of seed, epoch and index") {
   const auto mixed = mix_samples(bytes_set(), kBoth, kClasses, 9);
   const auto all = read(*mixed, 3, 0);
   CHECK(all.size() == 2 * kSize);
@@ -276,7 +276,7 @@ TEST_CASE("mixed samples: a function of seed, epoch and index") {
   CHECK(read(*mix_samples(bytes_set(), kBoth, kClasses, 10), 3, 0) != all);
 }
 
-TEST_CASE("mixed samples: one logit, float targets and float images, the means") {
+TEST_CASE("mixed samples: one logit, float targets and float images have the means") {
   const auto binary =
       mix_samples(std::make_unique<MemoryDataset>(array_of(Element::kU8, {kSize, 2, 2}, byte_at),
                                                   array_of(Element::kU8, {kSize}, two_labels)),

@@ -69,7 +69,7 @@ TEST_CASE("records: a file has its disk space from the start and keeps its conte
   if (reserves(folder.path())) CHECK(status.st_blocks * 512 >= status.st_size);
 }
 
-TEST_CASE("records: a file larger than the disk, an error and no file") {
+TEST_CASE("records: a file larger than the disk is an error and leaves no file") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   const std::int64_t count = 1'000'000;
@@ -83,7 +83,7 @@ TEST_CASE("records: a file larger than the disk, an error and no file") {
   CHECK(!std::filesystem::exists(file));
 }
 
-TEST_CASE("records: an error other than lack of space, the message of this error") {
+TEST_CASE("records: an error other than lack of space has its own message") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(
       Records(folder.path() / std::string(300, 'x'), 1, 10, "choose another folder"),
@@ -92,7 +92,7 @@ TEST_CASE("records: an error other than lack of space, the message of this error
       DataError);
 }
 
-TEST_CASE("records: a record that is overwritten or truncated while in use, counted as missing") {
+TEST_CASE("records: a record that is overwritten or truncated while in use is counted as missing") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   constexpr std::size_t kRecord = 1000;

@@ -60,7 +60,7 @@ class Labelled final : public Dataset {
 
 }  // namespace
 
-TEST_CASE("sampler: any size, each epoch is a permutation") {
+TEST_CASE("sampler: each epoch is a permutation for any size") {
   for (const std::int64_t size : {1, 2, 3, 7, 255, 256, 257, 1000, 4097, 60000}) {
     auto sorted = order(size, 42, 3);
     std::sort(sorted.begin(), sorted.end());
@@ -71,7 +71,7 @@ TEST_CASE("sampler: any size, each epoch is a permutation") {
   }
 }
 
-TEST_CASE("sampler: another epoch or seed, another order") {
+TEST_CASE("sampler: another epoch or seed gives another order") {
   CHECK(order(1000, 1, 0) == order(1000, 1, 0));
   CHECK(order(1000, 1, 0) != order(1000, 1, 1));
   CHECK(order(1000, 1, 0) != order(1000, 2, 0));
@@ -79,7 +79,7 @@ TEST_CASE("sampler: another epoch or seed, another order") {
   for (std::int64_t i = 0; i < 10; ++i) CHECK(plain.index(4, i) == i);
 }
 
-TEST_CASE("sampler: many positions at once, the same as one by one") {
+TEST_CASE("sampler: many positions at once are the same as one by one") {
   const Sampler sampler(1000, 5, true);
   std::vector<std::int64_t> several(100);
   sampler.indices(2, 300, several);
@@ -88,7 +88,7 @@ TEST_CASE("sampler: many positions at once, the same as one by one") {
   }
 }
 
-TEST_CASE("balanced_sampler: several labels, as many samples for each label and for none") {
+TEST_CASE("balanced_sampler takes as many samples for each of several labels and for none") {
   constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
   // 60 samples of label 0, of which 6 have label 1 too, and 30 without a label.
   std::vector<std::vector<float>> targets;
@@ -110,7 +110,7 @@ TEST_CASE("balanced_sampler: several labels, as many samples for each label and 
   for (std::int64_t i = 0; i < 6; ++i) CHECK((count(i, i + 1) == 5 || count(i, i + 1) == 6));
 }
 
-TEST_CASE("sampler: balanced, as many samples of each class in an epoch") {
+TEST_CASE("sampler: balanced takes as many samples of each class in an epoch") {
   std::vector<std::int32_t> labels;
   for (const auto& [label, count] : {std::pair{0, 900}, {1, 90}, {3, 10}, {4, 1}}) {
     labels.insert(labels.end(), static_cast<std::size_t>(count), label);
@@ -150,7 +150,7 @@ TEST_CASE("sampler: balanced, as many samples of each class in an epoch") {
 }
 
 // Chi-squared tests at six standard deviations: a wrong permutation fails, a fair one never does.
-TEST_CASE("sampler: many epochs, every sample is at every place equally often") {
+TEST_CASE("sampler: every sample is at every place equally often over many epochs") {
   constexpr std::int64_t kSize = 50;
   constexpr int kEpochs = 20000;
   std::vector<int> first(kSize), distance(kSize);
@@ -180,7 +180,7 @@ TEST_CASE("sampler: many epochs, every sample is at every place equally often") 
   CHECK(chi(counts.begin(), counts.end(), kEpochs / 6.0) < 5 + 6 * std::sqrt(10.0));
 }
 
-TEST_CASE("batch_range: the batches of an epoch, the last one is short") {
+TEST_CASE("batch_range divides an epoch into batches, and the last one is short") {
   CHECK(batches_per_epoch(10, 4) == 3);
   CHECK(batches_per_epoch(8, 4) == 2);
   CHECK(batches_per_epoch(3, 4) == 1);

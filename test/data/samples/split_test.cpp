@@ -35,7 +35,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "split_off: disjoint and complete parts, a function of the seed") {
+TEST_CASE_FIXTURE(
+    Fixture, "split_off returns disjoint and complete parts, which are a function of the seed") {
   config.validation_split = 0.2;
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.train->size() == 24);
@@ -56,7 +57,7 @@ TEST_CASE_FIXTURE(Fixture, "split_off: disjoint and complete parts, a function o
   CHECK(only.validation == nullptr);
 }
 
-TEST_CASE_FIXTURE(Fixture, "split_off: any fraction, no part is empty") {
+TEST_CASE_FIXTURE(Fixture, "split_off: no part is empty for any fraction") {
   config.validation_split = 0.001;
   CHECK(open_datasets(config, 1).validation->size() == 1);
   config.validation_split = 0.999;
@@ -65,7 +66,7 @@ TEST_CASE_FIXTURE(Fixture, "split_off: any fraction, no part is empty") {
   CHECK_THROWS_AS(open_datasets(config, 1), ConfigError);
 }
 
-TEST_CASE_FIXTURE(Fixture, "split_off: order last, the last samples for any seed") {
+TEST_CASE_FIXTURE(Fixture, "split_off: order last takes the last samples for any seed") {
   config.validation_split = 0.2;
   config.validation_split_order = config::ValidationSplitOrder::kLast;
   const Datasets sets = open_datasets(config, 1);
@@ -84,7 +85,7 @@ TEST_CASE_FIXTURE(Fixture, "split_off: order last, the last samples for any seed
   CHECK(samples(*open_datasets(config, 1).validation) == std::vector<int>{8, 9});
 }
 
-TEST_CASE_FIXTURE(Fixture, "split_off: one part destroyed, the other stays valid") {
+TEST_CASE_FIXTURE(Fixture, "split_off: one part stays valid when the other is destroyed") {
   config.validation_split = 0.5;
   Datasets sets = open_datasets(config, 1);
   sets.train.reset();

@@ -8,7 +8,7 @@
 
 namespace trainer::data {
 
-TEST_CASE("stage times: the times of this thread by stage while it is watched") {
+TEST_CASE("stage times are the times of this thread by stage while it is watched") {
   using std::chrono::milliseconds;
   const auto work = [](ReadStage stage) {
     const StageTimer timer(stage);
