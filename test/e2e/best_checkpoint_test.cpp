@@ -76,7 +76,7 @@ Json evaluated(const Arguments& more) {
 
 }  // namespace
 
-TEST_CASE("commands: a moved or copied run, opened as before") {
+TEST_CASE("commands: a moved or copied run is opened as before") {
   const BestRun best;
   const Json before = evaluated({best.folder});
   const Path moved = best.pictures.work / "elsewhere" / "moved run";
@@ -95,7 +95,7 @@ TEST_CASE("commands: a moved or copied run, opened as before") {
   CHECK(compared["mcnemar"][0]["only_first"] == 0);
 }
 
-TEST_CASE("commands: a run with relative data paths, used from another folder and copied") {
+TEST_CASE("commands: a run with relative data paths is used from another folder and copied") {
   const Project project;
   const Json before = project.evaluated(project.folder, {"runs/small"});
   REQUIRE(before["count"] == 8);
@@ -150,7 +150,7 @@ TEST_CASE("commands: a run with relative data paths, used from another folder an
                "the folder in which the run was started. Give its place with"));
 }
 
-TEST_CASE("commands: a run with a best checkpoint, used with a note of its step") {
+TEST_CASE("commands: a run with a best checkpoint is used with a note of its step") {
   const BestRun best;
   const Json first = evaluated({best.checkpoint("00000005")});
   const Json last = evaluated({best.checkpoint("00000020")});
@@ -203,7 +203,7 @@ TEST_CASE("commands: a run with a best checkpoint, used with a note of its step"
   CHECK(json.event("exported")["checkpoint"] == "best");
 }
 
-TEST_CASE("evaluate: a damaged best checkpoint, the last one with a warning") {
+TEST_CASE("evaluate: the last checkpoint replaces a damaged best one with a warning") {
   const BestRun best;
   std::ofstream(best.folder / "checkpoints/best.safetensors") << "damaged";
   const Result result = run({"evaluate", best.folder, "--json"});
@@ -214,7 +214,7 @@ TEST_CASE("evaluate: a damaged best checkpoint, the last one with a warning") {
   CHECK(run({"evaluate", best.folder, "--best"}).code == 3);
 }
 
-TEST_CASE("report: a run with a best checkpoint, the page names it and the last one") {
+TEST_CASE("report: the page of a run with a best checkpoint names it and the last one") {
   const BestRun best;
   const Json record = Json::parse(read_text_file(best.folder / "run.json"));
   for (const char* key : {"metric", "value", "epoch", "step"}) {

@@ -75,7 +75,7 @@ std::vector<float> logits_of_file(const CalibratedRun& calibrated, const Path& f
 
 }  // namespace
 
-TEST_CASE("evaluate --calibrate: measures what predict gives, and predict uses the temperature") {
+TEST_CASE("evaluate --calibrate measures what predict gives, and predict uses the temperature") {
   const CalibratedRun trained;
   const std::vector<Json> before = trained.predict({"--split", "test"}).lines();
   const Json event = trained.calibrate();
@@ -110,7 +110,7 @@ TEST_CASE("evaluate --calibrate: measures what predict gives, and predict uses t
             .epsilon(1e-5));
 }
 
-TEST_CASE("evaluate --calibrate: the diagram before and after calibration, in text and report") {
+TEST_CASE("evaluate --calibrate: text and report have the diagram before and after calibration") {
   const CalibratedRun trained;
   const Result text = run({"evaluate", trained.folder, "--calibrate"});
   INFO(text.out);
@@ -130,8 +130,7 @@ TEST_CASE("evaluate --calibrate: the diagram before and after calibration, in te
   CHECK(contains(html, "Before and after the temperature"));
 }
 
-TEST_CASE(
-    "predict: a temperature of other parameters or of another --flip, ignored with a warning") {
+TEST_CASE("predict ignores a temperature of other parameters or of another --flip with a warning") {
   const CalibratedRun trained;
   trained.calibrate();
   const std::string ignored = "so it is ignored; `trainer evaluate ";
@@ -199,7 +198,7 @@ TEST_CASE("export: a calibrated model gives logits divided by the temperature") 
 }
 
 TEST_CASE(
-    "evaluate --calibrate: no validation split or no probabilities, an error with the reason") {
+    "evaluate --calibrate: the error of no validation split or no probabilities has the reason") {
   const CalibratedRun without("");
   const Result none = run({"evaluate", without.folder, "--calibrate"});
   CHECK(none.code == 2);
@@ -222,7 +221,7 @@ TEST_CASE("evaluate --calibrate: a config without a run stores nothing") {
   CHECK_FALSE(std::filesystem::exists(trained.work / "calibration.json"));
 }
 
-TEST_CASE("predict and report: a damaged calibration.json, an error with the next step") {
+TEST_CASE("predict and report: the error of a damaged calibration.json has the next step") {
   const CalibratedRun trained;
   trained.calibrate();
   const Path file = trained.folder + "/calibration.json";

@@ -92,7 +92,7 @@ TEST_CASE("train and evaluate: digits are learned, and evaluate repeats the metr
   CHECK(run({"evaluate", work / "run", "--best"}).code == 3);
 }
 
-TEST_CASE("evaluate --best: the best evaluation of the training") {
+TEST_CASE("evaluate --best opens the best evaluation of the training") {
   const Workspace work;
   const Result trained = run({"train", small_config(work), "--json", "--run-dir", work / "run",
                               "--epochs", "4", "--set", "data.validation_split=0.2"});
@@ -110,7 +110,7 @@ TEST_CASE("evaluate --best: the best evaluation of the training") {
   CHECK(evaluated.event("evaluated").at("count") == 120);
 }
 
-TEST_CASE("predict: a split or files, the accuracy of evaluate") {
+TEST_CASE("predict: a split or files have the accuracy of evaluate") {
   const Workspace work;
   REQUIRE(run({"train", small_config(work), "--run-dir", work / "run", "--epochs", "3"}).code == 0);
   const Json evaluated = run({"evaluate", work / "run", "--json"}).event("evaluated");
@@ -152,7 +152,7 @@ TEST_CASE("predict: a split or files, the accuracy of evaluate") {
   CHECK(contains(wrong.err, "[28, 28, 1]"));
 }
 
-TEST_CASE("plan --program and profile: a residual block, the names of its fused ops") {
+TEST_CASE("plan --program and profile: a residual block has the names of its fused ops") {
   const Workspace work;
   const std::string config = work.config(R"(
 model:
@@ -180,7 +180,7 @@ train: {epochs: 1, batch_size: 32}
   }
 }
 
-TEST_CASE("plan: values, model, graphs and steps, with and without the data") {
+TEST_CASE("plan prints values, model, graphs and steps, with and without the data") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result text = run({"plan", config, "--epochs", "2", "--print-after", "all", "--program"});
@@ -231,7 +231,7 @@ TEST_CASE("plan: values, model, graphs and steps, with and without the data") {
   CHECK(known.event("plan").contains("memory"));
 }
 
-TEST_CASE("plan --machine: another machine, its cores, threads and lanes") {
+TEST_CASE("plan --machine uses the cores, threads and lanes of another machine") {
   const Workspace work;
   const std::string config = small_config(work), machine = work / "machine.yaml";
   std::ofstream(machine) << "nodes: 2\ndomains_per_node: 2\ncores_per_domain: 3\nl3_kib: 16384\n";
@@ -289,7 +289,7 @@ TEST_CASE("train: --json prints JSON lines only, --quiet prints results only") {
   CHECK(std::count(quiet.err.begin(), quiet.err.end(), '\n') == 1);
 }
 
-TEST_CASE("commands: output that cannot be written, exit code 3") {
+TEST_CASE("commands: output that cannot be written ends with exit code 3") {
   const Workspace work;
   const std::string train =
       concat("train ", small_config(work), " --epochs 1 --run-dir ", (work / "run").string());

@@ -107,7 +107,7 @@ struct Crafted {
 
 }  // namespace
 
-TEST_CASE("commands on a crafted run: format: digits, no file in the folder that it names") {
+TEST_CASE("commands on a crafted run: format: digits writes no file in the folder that it names") {
   const Crafted crafted;
   const std::string victim = crafted.work / "victim";
   crafted.set_config(replace_once(replace_once(crafted.config, "format: idx", "format: digits"),
@@ -122,7 +122,8 @@ TEST_CASE("commands on a crafted run: format: digits, no file in the folder that
   CHECK(run({"evaluate", crafted.run_folder}).code == 0);
 }
 
-TEST_CASE("commands on a crafted run: caches of images, no file in the folder that it names") {
+TEST_CASE(
+    "commands on a crafted run: caches of images write no file in the folder that they name") {
   const Crafted crafted;
   const std::string victim = crafted.work / "victim";
   const Path images = crafted.work / "images";
@@ -153,7 +154,7 @@ TEST_CASE("commands on a crafted run: caches of images, no file in the folder th
   }
 }
 
-TEST_CASE("commands on a crafted run: a base folder, only data below it is read") {
+TEST_CASE("commands on a crafted run: only data below a base folder is read") {
   const Crafted crafted;
   const Path secrets = crafted.work / "secrets", record = crafted.run_folder / "run.json";
   fs::create_directories(secrets / "inner");
@@ -202,7 +203,7 @@ TEST_CASE("commands on a crafted run: a base folder, only data below it is read"
   }
 }
 
-TEST_CASE("commands on a crafted run: extends, no part of another file is printed") {
+TEST_CASE("commands on a crafted run: extends prints no part of another file") {
   const Crafted crafted;
   const Path secret = crafted.work / "secret.yaml";
   for (const char* content : {"hunter2: hunter2\n", "[hunter2\n", "name: hunter2\n"}) {
@@ -215,7 +216,7 @@ TEST_CASE("commands on a crafted run: extends, no part of another file is printe
   CHECK(contains(result.err, "extends: the config that a file records cannot read other files"));
 }
 
-TEST_CASE("commands on a crafted run: variables, no value in outputs or exports") {
+TEST_CASE("commands on a crafted run: no value of variables is in outputs or exports") {
   const Crafted crafted;
   crafted.set_config(replace_once(crafted.config, "name: small", "name: \"${TOKEN}\""));
   crafted.check_harmless("hunter2", {{"TOKEN", "hunter2"}});
@@ -224,7 +225,7 @@ TEST_CASE("commands on a crafted run: variables, no value in outputs or exports"
   CHECK(contains(result.err, "cannot read the environment"));
 }
 
-TEST_CASE("commands on a crafted run: run.mlflow, no request to the server that it names") {
+TEST_CASE("commands on a crafted run: run.mlflow sends no request to the server that it names") {
   const Crafted crafted;
   const Path log = crafted.work / "log";  // appears with the first request
   const test::LoopbackServer server("test/hooks/mlflow_server.py", {log});
@@ -244,7 +245,7 @@ TEST_CASE("commands on a crafted run: run.mlflow, no request to the server that 
 }
 
 TEST_CASE(
-    "train --resume: a crafted run, its config reveals no file or variable and writes nothing") {
+    "train --resume: the config of a crafted run reveals no file or variable and writes nothing") {
   const Crafted crafted;
   const std::string own = crafted.work / "config.yaml", victim = crafted.work / "victim";
   const Path secret = crafted.work / "secret.yaml";
@@ -263,7 +264,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("train: a folder and a name with '#', ': ' and quotes, no other run is touched") {
+TEST_CASE("train: no other run is touched for a folder and a name with '#', ': ' and quotes") {
   const Workspace work;
   const std::string config = work.config(
       concat(kModel, "data: {format: idx, path: ", work.data(),
@@ -292,7 +293,7 @@ TEST_CASE("train: a folder and a name with '#', ': ' and quotes, no other run is
   CHECK(read_text_file(Path(exp) / "run.json") == before);
 }
 
-TEST_CASE("sweep: a config whose name has '#', a run for each point") {
+TEST_CASE("sweep: each point has a run for a config whose name has '#'") {
   const Workspace work;
   const Path config = work / "my exp #3: a.yaml";
   std::ofstream(config) << kModel << "data: {format: idx, path: " << work.data()
@@ -310,7 +311,7 @@ TEST_CASE("sweep: a config whose name has '#', a run for each point") {
   CHECK_FALSE(fs::exists(work / "my exp"));
 }
 
-TEST_CASE("commands on a crafted run: links in the run folder, not written through") {
+TEST_CASE("commands on a crafted run: nothing is written through links in the run folder") {
   const Crafted crafted;
   const Path victim = crafted.work / "victim", &folder = crafted.run_folder;
   const std::pair<const char*, Arguments> cases[] = {

@@ -203,7 +203,7 @@ TEST_CASE("crossval warns of folds that lack a class, and gives no mean over oth
   CHECK_FALSE(contains(text.out, "nan"));
 }
 
-TEST_CASE("crossval: AUC, calibration and operating point, in out_of_fold.csv and the report") {
+TEST_CASE("crossval: AUC, calibration and operating point are in out_of_fold.csv and the report") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Arguments options{"--operating-point", "sensitivity=0.8", "--positive-class", "ill"};
@@ -317,7 +317,7 @@ TEST_CASE("crossval: AUC, calibration and operating point, in out_of_fold.csv an
   CHECK(contains(damaged.err, "`trainer crossval` command again with --collect"));
 }
 
-TEST_CASE("crossval: options that the model cannot follow, an error before training") {
+TEST_CASE("crossval: options that the model cannot follow are an error before training") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Result criterion = run(persons.crossval(6, {"--operating-point", "sensitivity=95"}));
@@ -329,7 +329,7 @@ TEST_CASE("crossval: options that the model cannot follow, an error before train
   CHECK(!std::filesystem::exists(persons.folder()));
 }
 
-TEST_CASE("crossval: an operating point of a model with an output per class, an error") {
+TEST_CASE("crossval: an operating point of a model with an output per class is an error") {
   const Workspace work;
   write_npy(work / "x.npy", "<f4", {40, 4, 4}, std::vector<float>(640, 0.5f));
   std::vector<float> one_hot;
@@ -351,7 +351,7 @@ TEST_CASE("crossval: an operating point of a model with an output per class, an 
   CHECK_FALSE(std::filesystem::exists(folder));
 }
 
-TEST_CASE("crossval: killed and started again, the predictions of an uninterrupted one") {
+TEST_CASE("crossval: killed and started again, it has the predictions of an uninterrupted one") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Arguments arguments = persons.crossval(40, {"--set", "run.checkpoint_every=4 steps"});
@@ -388,7 +388,7 @@ TEST_CASE("crossval: killed and started again, the predictions of an uninterrupt
   CHECK(read_text_file(persons.folder() / "out_of_fold.csv") == resumed);
 }
 
-TEST_CASE("train --fold: the same parameters by two replicas and by two processes") {
+TEST_CASE("train --fold gives the same parameters by two replicas and by two processes") {
   const Persons persons;
   REQUIRE(persons.create("(person\\d+)").code == 0);
   const Arguments train{"train",
@@ -438,7 +438,7 @@ TEST_CASE("new --group-by: a pattern that matches nothing, and a config, are err
   CHECK(contains(config.err, "set data.group_by in it"));
 }
 
-TEST_CASE("new --group-by and data: chest X-rays without a patient in two splits") {
+TEST_CASE("new --group-by and data: no patient of chest X-rays is in two splits") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   const Path folder = Path(shared == nullptr ? "" : shared) / "chest_xray";
   if (!std::filesystem::is_directory(folder / "train")) {

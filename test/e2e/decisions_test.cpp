@@ -105,7 +105,7 @@ TEST_CASE("evaluate --operating-point: predict gives the sensitivity and specifi
   CHECK_FALSE(contains(likelier.err, "operating"));
 }
 
-TEST_CASE("evaluate --operating-point: the other class, costs, and two logits") {
+TEST_CASE("evaluate --operating-point accepts the other class, costs, and two logits") {
   const BinaryRun trained("[flatten, dense: 2]");
   const Json zero = trained.evaluate(
       {"--operating-point", "specificity=0.9", "--positive-class", "0"}, "operating_point");
@@ -125,7 +125,7 @@ TEST_CASE("evaluate --operating-point: the other class, costs, and two logits") 
         dear_alarms.at("false_positives").get<int>());
 }
 
-TEST_CASE("evaluate --curves --operating-point: text, files and report") {
+TEST_CASE("evaluate --curves --operating-point prints text, stores files and fills the report") {
   const BinaryRun trained;
   const Result result = run({"evaluate", trained.folder, "--curves", "--calibrate",
                              "--operating-point", "sensitivity=0.9"});
@@ -165,7 +165,7 @@ TEST_CASE("evaluate --curves --operating-point: text, files and report") {
   CHECK(contains(other.err, "operating_point.json: belongs to the parameters of step 1"));
 }
 
-TEST_CASE("evaluate --curves: every class of several against the rest") {
+TEST_CASE("evaluate --curves draws every class of several against the rest") {
   const BinaryRun trained("[flatten, dense: 4]", 4);
   const Json curves = trained.evaluate({"--curves"}, "curves");
   const Json evaluated = trained.evaluate({}, "evaluated");
@@ -218,7 +218,7 @@ TEST_CASE("evaluate --operating-point: wrong options are rejected before the eva
   CHECK(contains(abstains.err, "--abstain needs a model that gives each image one class"));
 }
 
-TEST_CASE("predict --abstain: keeps the error on validation and reports its coverage") {
+TEST_CASE("predict --abstain keeps the error on validation and reports its coverage") {
   const BinaryRun trained("[flatten, dense: 4]", 4);
   const std::string error = "0.1";
   const Result result = trained.predict({"--split", "validation", "--abstain", error});

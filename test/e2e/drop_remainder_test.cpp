@@ -54,7 +54,7 @@ void interrupt(const std::string& config, const Path& dir) {
 
 }  // namespace
 
-TEST_CASE("train: drop_remainder, whole batches alone, the bits of two replicas and of a resume") {
+TEST_CASE("train: drop_remainder trains on whole batches alone, as two replicas and a resume do") {
   const Workspace work;
   const Json kept = train_to_end(write_config(work, "drop_remainder: false"), work / "kept");
   CHECK(kept.at("steps") == 8);
@@ -84,7 +84,7 @@ TEST_CASE("train: drop_remainder, whole batches alone, the bits of two replicas 
   CHECK(read_ledger(work / "parts") == rows);
 }
 
-TEST_CASE("train --resume: another drop_remainder, an error that names it") {
+TEST_CASE("train --resume: the error of another drop_remainder names it") {
   const Workspace work;
   train_to_end(write_config(work, kDrops), work / "run");
   const Result refused = run({"train", write_config(work, "drop_remainder: false"), "--run-dir",
@@ -94,7 +94,7 @@ TEST_CASE("train --resume: another drop_remainder, an error that names it") {
   CHECK(refused.err.find("data.drop_remainder was true, is false") != std::string::npos);
 }
 
-TEST_CASE("train: drop_remainder with less than a batch, an error before the first step") {
+TEST_CASE("train: drop_remainder with less than a batch is an error before the first step") {
   const Workspace work;
   const Result refused =
       run({"train", write_config(work, kDrops), "--run-dir", work / "run", "--batch-size", "101"});
@@ -105,7 +105,8 @@ TEST_CASE("train: drop_remainder with less than a batch, an error before the fir
   CHECK_FALSE(std::filesystem::exists(work / "run" / "ledger.csv"));
 }
 
-TEST_CASE("plan: drop_remainder, the steps that are trained and the samples that are left out") {
+TEST_CASE(
+    "plan: drop_remainder changes the steps that are trained and the samples that are left out") {
   const Workspace work;
   const std::string config = write_config(work, kDrops);
   const Result plan = run({"plan", config});
@@ -120,7 +121,7 @@ TEST_CASE("plan: drop_remainder, the steps that are trained and the samples that
 }
 
 // 34 images in batches of 8. The order changes, so that the first epochs see different images.
-TEST_CASE("train: drop_remainder with kept features, the bits of a run without") {
+TEST_CASE("train: drop_remainder with kept features equals a run without them bit by bit") {
   const Pictures pictures;
   const Arguments drops{"--set", "data.drop_remainder=true"};
   const Json off = pictures.finished("off", "off", drops);
@@ -128,7 +129,7 @@ TEST_CASE("train: drop_remainder with kept features, the bits of a run without")
   check_same(off, pictures.finished("memory", "memory", drops));
 }
 
-TEST_CASE("train and data: validation_split_order last, the last files and a warning of classes") {
+TEST_CASE("train and data: validation_split_order last takes the last files and warns of classes") {
   const Workspace work;
   write_images(work / "photos", 10, 1);
   const std::string config = work.config(

@@ -29,7 +29,7 @@ struct Runs {
 
 }  // namespace
 
-TEST_CASE("predict --ensemble: the mean of the probabilities of the runs") {
+TEST_CASE("predict --ensemble gives the mean of the probabilities of the runs") {
   const Runs runs;
   const auto predict = [&](const Arguments& more) {
     Arguments arguments{"predict", runs.path("1"), "--json"};
@@ -94,7 +94,7 @@ TEST_CASE("predict --ensemble: the mean of the probabilities of the runs") {
   CHECK(brief.out == text.out.substr(0, text.out.find('\n') + 1));
 }
 
-TEST_CASE("predict --ensemble: stored results of evaluate, ignored with a note") {
+TEST_CASE("predict --ensemble ignores stored results of evaluate with a note") {
   const Runs runs;
   const Arguments arguments{"predict", runs.path("1"), "--json", "--ensemble", runs.others()};
   const Result before = run(arguments);
@@ -114,7 +114,7 @@ TEST_CASE("predict --ensemble: stored results of evaluate, ignored with a note")
   CHECK(contains(excluded.err, "--uncalibrated"));
 }
 
-TEST_CASE("evaluate --ensemble: runs with other classes or images, an error") {
+TEST_CASE("evaluate --ensemble: runs with other classes or images are an error") {
   const Runs runs;
   const auto fails = [&](const Arguments& more, const std::string& message, int code) {
     Arguments arguments{"evaluate", runs.path("1")};

@@ -21,7 +21,7 @@ using test::contains;
 }  // namespace
 
 // Some limits let oneDNN fail to get memory for the code of a layer, which it does not check.
-TEST_CASE("train: a limit on address space, an error at any failed allocation and no signal") {
+TEST_CASE("train: any failed allocation under a limit on address space is an error and no signal") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return;  // the sanitizers reserve more address space than any limit here allows
 #endif
@@ -45,7 +45,7 @@ TEST_CASE("train: a limit on address space, an error at any failed allocation an
   CHECK(succeeded > 0);
 }
 
-TEST_CASE("commands: a config with five mistakes, five lines of errors") {
+TEST_CASE("commands: a config with five mistakes gives five lines of errors") {
   const std::string config = test::source_file("test/bad/five_mistakes.yaml");
   for (const char* command : {"train", "plan", "validate", "benchmark"}) {
     CAPTURE(command);
@@ -57,7 +57,7 @@ TEST_CASE("commands: a config with five mistakes, five lines of errors") {
   }
 }
 
-TEST_CASE("validate: several configs, a result for each") {
+TEST_CASE("validate prints a result for each of several configs") {
   const std::string configs = test::source_file("configs/");
   const Result good = run({"validate", configs + "mnist.yaml", configs + "digits.yaml"});
   CHECK(good.code == 0);
@@ -73,7 +73,7 @@ TEST_CASE("validate: several configs, a result for each") {
   CHECK(contains(weights.out, "shapes in the file of weights (trainer train), "));
 }
 
-TEST_CASE("commands: a wrong command line, exit code 2") {
+TEST_CASE("commands: a wrong command line ends with exit code 2") {
   for (const Arguments& arguments :
        {Arguments{},
         {"trian"},
@@ -96,7 +96,7 @@ TEST_CASE("commands: a wrong command line, exit code 2") {
   CHECK(run({"--version"}).code == 0);
 }
 
-TEST_CASE("train: missing data, an error with the path and the key") {
+TEST_CASE("train: the error of missing data has the path and the key") {
   const Workspace work;
   const std::string config = work.config(
       std::string(kModel) + "data: {format: idx, path: /nowhere/at/all}\ntrain: {epochs: 1}\n");
@@ -108,7 +108,7 @@ TEST_CASE("train: missing data, an error with the path and the key") {
   CHECK(run({"predict", work / "none"}).code == 3);
 }
 
-TEST_CASE("train: a loss that is not finite, exit code 5 with the step, layer and line") {
+TEST_CASE("train: a loss that is not finite ends with exit code 5 and the step, layer and line") {
   const Workspace work;
   const std::string config = work.config("data: {format: idx, path: " + work.data() + R"(}
 model:
@@ -173,7 +173,7 @@ TEST_CASE("train and predict reject samples that are not finite before the first
         "bad.npy: sample 33 (from 0) holds NaN or infinity, as do 1 more");
 }
 
-TEST_CASE("train: targets that are not classes, a loss and no accuracy") {
+TEST_CASE("train: targets that are not classes give a loss and no accuracy") {
   const Workspace work;
   std::vector<float> images(40 * 16);
   for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i % 7) / 7;
@@ -224,7 +224,7 @@ run: {log_every: 1 steps, summary_every: 1 steps}
   CHECK(contains(run({"evaluate", work / "one_hot"}).out, "precision"));
 }
 
-TEST_CASE("train: samples whose loss is not finite, an error that names them") {
+TEST_CASE("train: the error of samples whose loss is not finite names them") {
   const Workspace work;
   std::vector<float> images(40 * 16, 0.5f);
   const std::vector<std::int32_t> classes(40, 1);
@@ -250,7 +250,7 @@ train: {epochs: 2, batch_size: 8}
                  ", for 2 of the 8 samples of the batch: 34, 37. The parameters were not"));
 }
 
-TEST_CASE("evaluate: other classes than those of the run, exit code 3") {
+TEST_CASE("evaluate: other classes than those of the run give exit code 3") {
   const Workspace work;
   const std::string config = work.config(
       kModel + ("data: {format: idx, path: " + work.data() + "}\ntrain: {max_steps: 3}\n"));
@@ -262,7 +262,7 @@ TEST_CASE("evaluate: other classes than those of the run, exit code 3") {
   CHECK(contains(result.err, "[a, b, c, d, e, f, g, h, i, j]"));
 }
 
-TEST_CASE("train and evaluate: no thread can be created, exit code 4 and the remedy") {
+TEST_CASE("train and evaluate end with exit code 4 and the remedy where no thread can be created") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments train{"train", config, "--run-dir", work / "run", "--set", "train.max_steps=2"};

@@ -25,7 +25,7 @@ std::string content(const Path& path) {
 
 // 34 images in batches of 8: what an image is computed with, and with how many, differs from epoch
 // to epoch.
-TEST_CASE("train.cache_features: memory and disk, the bits of a run without cached features") {
+TEST_CASE("train.cache_features: memory and disk equal a run without cached features bit by bit") {
   for (const char* freeze : {"freeze: all", "freeze: '[:-20]'"}) {
     for (const char* precision : {"float32", "bfloat16"}) {
       SUBCASE(concat(freeze, ", ", precision).c_str()) {
@@ -93,7 +93,7 @@ TEST_CASE("train.cache_features: later runs use the files unless damaged or of o
 }
 
 // Two ways of preparing images, the second so near that a printed graph shows no difference.
-TEST_CASE("train.cache_features: other preprocessing, features are computed again") {
+TEST_CASE("train.cache_features: features are computed again for other preprocessing") {
   const Pictures pictures;
   const auto normalised = [](const std::string& scale) {
     return Arguments{"--set", "data.preprocess=null", "--set", "data.normalize.scale=" + scale,
@@ -156,7 +156,7 @@ TEST_CASE("train.cache_features: two processes share the features of all images"
   }
 }
 
-TEST_CASE("train.cache_features: killed and resumed, the result of an uninterrupted run") {
+TEST_CASE("train.cache_features: a killed and resumed run has the result of an uninterrupted run") {
   const Pictures pictures;
   const Json reference = pictures.finished("off", "off");
   for (const char* cache : {"disk", "memory"}) {
@@ -173,7 +173,7 @@ TEST_CASE("train.cache_features: killed and resumed, the result of an uninterrup
 
 // In the program's view of the machine, the folder is a disk of 64 KiB, and memory is short too, so
 // that auto wants the disk; the features take 174 KiB.
-TEST_CASE("train.cache_features: no disk space, auto continues without them and disk is an error") {
+TEST_CASE("train.cache_features: auto continues without disk space, and disk is an error") {
   const Pictures pictures;
   const Json reference = pictures.finished("off", "off");
   const Path memory = pictures.work / "meminfo";
@@ -205,7 +205,7 @@ TEST_CASE("train.cache_features: no disk space, auto continues without them and 
   CHECK(disk.err.find("No space left on device") != std::string::npos);
 }
 
-TEST_CASE("train.cache_features: random images, a note with auto and an error with on") {
+TEST_CASE("train.cache_features: random images give a note with auto and an error with on") {
   const Pictures pictures("freeze: all", ", augment: [random_flip_horizontal]");
   const Result automatic = run(pictures.train("auto", "auto"));
   CHECK(automatic.code == 0);
@@ -216,7 +216,7 @@ TEST_CASE("train.cache_features: random images, a note with auto and an error wi
         std::string::npos);
 }
 
-TEST_CASE("train.cache_features: no frozen layers at the start, an error with on") {
+TEST_CASE("train.cache_features: no frozen layers at the start are an error with on") {
   const Pictures pictures("freeze: [block_16_*]");
   CHECK(pictures.finished("auto", "auto").at("reason") == "done");
   const Result on = run(pictures.train("on", "on"));
@@ -225,7 +225,7 @@ TEST_CASE("train.cache_features: no frozen layers at the start, an error with on
         std::string::npos);
 }
 
-TEST_CASE("plan: frozen layers, the last cached layer and where features are stored") {
+TEST_CASE("plan prints the last cached layer of frozen layers, and where features are stored") {
   const Pictures pictures;
   const Result plan = run({"plan", pictures.config});
   CHECK(plan.code == 0);

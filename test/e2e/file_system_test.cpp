@@ -29,7 +29,7 @@ Result run_without(long call, int error, const Arguments& arguments) {
 
 }  // namespace
 
-TEST_CASE("train: a file system without locks, a warning, and the run resumes") {
+TEST_CASE("train: a file system without locks causes a warning, and the run resumes") {
   const Workspace work;
   const std::string config = rich_config(work);
   for (const Arguments& more :
@@ -42,7 +42,7 @@ TEST_CASE("train: a file system without locks, a warning, and the run resumes") 
   }
 }
 
-TEST_CASE("train: a file system that cannot sync, a warning and the parameters of other runs") {
+TEST_CASE("train: a file system that cannot sync causes a warning and changes no parameters") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Result synced = run(train(config, work / "synced"));
@@ -56,7 +56,7 @@ TEST_CASE("train: a file system that cannot sync, a warning and the parameters o
         synced.event("finished").at("parameters_sha256"));
 }
 
-TEST_CASE("train: a run folder that cannot be made, exit code 3 and the reason") {
+TEST_CASE("train: a run folder that cannot be made ends with exit code 3 and the reason") {
   const Workspace work;
   const std::string config = rich_config(work);
   for (const int error : {ENOSPC, EDQUOT, EIO, EACCES, EROFS}) {

@@ -49,7 +49,7 @@ Arguments train(const std::string& source, const Arguments& more = {}) {
 
 }  // namespace
 
-TEST_CASE("train: a folder of images, writes the config of `new` and trains with it") {
+TEST_CASE("train writes the config of `new` for a folder of images and trains with it") {
   const Here here;
   REQUIRE(here.run({"new", "photos", "--output", "new.yaml"}).code == 0);
   const Result first = here.run(train("photos/"));
@@ -74,7 +74,7 @@ TEST_CASE("train: a folder of images, writes the config of `new` and trains with
   CHECK(here.text("photos.yaml") == edited);
 }
 
-TEST_CASE("train: a list of images, writes a config with its classes and balanced weights") {
+TEST_CASE("train writes a config with the classes and balanced weights of a list of images") {
   const Here here;
   const Result result = here.run(train("list.csv"));
   INFO(result.err);
@@ -89,7 +89,7 @@ TEST_CASE("train: a list of images, writes a config with its classes and balance
   CHECK(result.event("finished")["run"] == "runs/list");
 }
 
-TEST_CASE("new: no weights, a network whose batch norm suits a short run") {
+TEST_CASE("new: a network without weights has batch norm that suits a short run") {
   const Here here;
   REQUIRE(here.run({"new", "photos", "--output", "photos.yaml"}).code == 0);
   const std::string text = here.text("photos.yaml");
@@ -102,7 +102,7 @@ TEST_CASE("new: no weights, a network whose batch norm suits a short run") {
   CHECK_FALSE(contains(plan.err, "warning"));
 }
 
-TEST_CASE("new: classes of up to twice the size, no class weights") {
+TEST_CASE("new: classes of up to twice the size get no class weights") {
   const Here here;
   for (int i = 0; i < 6; ++i) fs::remove(here.folder / concat("photos/right/", i, ".ppm"));
   REQUIRE(here.run({"new", "photos"}).code == 0);  // 12 and 6
@@ -112,7 +112,7 @@ TEST_CASE("new: classes of up to twice the size, no class weights") {
   CHECK(contains(here.text("photos.yaml"), "class_weight: balanced"));
 }
 
-TEST_CASE("new: a separator of labels, an error, since its configs have one class per image") {
+TEST_CASE("new: a separator of labels is an error, since its configs have one class per image") {
   const Here here;
   for (const char* setting : {"data.csv.label_separator='|'", "data.csv={label_separator: '|'}"}) {
     const Result result = here.run({"new", "list.csv", "--set", setting});
@@ -136,7 +136,7 @@ TEST_CASE("crossval: a list of images is read with the settings of the command")
   CHECK(contains(here.text("semicolons.yaml"), "separator: "));
 }
 
-TEST_CASE("new: a backbone, batch norm uses the moving statistics") {
+TEST_CASE("new: batch norm of a backbone uses the moving statistics") {
   const Here here;
   fs::create_directories(here.folder / "weights");
   std::ofstream(here.folder /
@@ -148,7 +148,7 @@ TEST_CASE("new: a backbone, batch norm uses the moving statistics") {
   CHECK(valid.code == 0);
 }
 
-TEST_CASE("new: no weights, the note names the commands that write this config with weights") {
+TEST_CASE("new: the note of no weights names the commands that write this config with weights") {
   const Here here;
   const Result photos = here.run({"new", "photos"});
   CHECK(contains(photos.err,
@@ -161,7 +161,7 @@ TEST_CASE("new: no weights, the note names the commands that write this config w
                  "data.csv.label_column=label --overwrite`"));
 }
 
-TEST_CASE("train: a config written before weights were there, a warning with the remedy") {
+TEST_CASE("train: the warning of a config written before weights were there has the remedy") {
   const Here here;
   const Path config = here.folder / "photos.yaml";
   REQUIRE(here.run(train("photos")).code == 0);
@@ -200,7 +200,7 @@ TEST_CASE("train: a config written before weights were there, a warning with the
   CHECK_FALSE(contains(data.err, "warning"));
 }
 
-TEST_CASE("train: a config of the same name and other data, an error") {
+TEST_CASE("train: a config of the same name and other data is an error") {
   const Here here;
   REQUIRE(here.run({"new", "photos"}).code == 0);
   const std::string before = here.text("photos.yaml");
@@ -214,7 +214,7 @@ TEST_CASE("train: a config of the same name and other data, an error") {
   CHECK(here.text("photos.yaml") == before);
 }
 
-TEST_CASE("data and plan: a folder of images, a list or a run in place of a config") {
+TEST_CASE("data and plan take a folder of images, a list or a run in place of a config") {
   const Here here;
   const Result data = here.run({"data", "photos/"});
   CHECK(data.code == 0);
@@ -232,7 +232,7 @@ TEST_CASE("data and plan: a folder of images, a list or a run in place of a conf
   CHECK(here.run({"train", "runs/photos", "--resume"}).code == 0);
 }
 
-TEST_CASE("train: a copied run folder, not trained in the folder of its config") {
+TEST_CASE("train: a copied run folder is not trained in the folder of its config") {
   const Here here;
   REQUIRE(here.run(train("photos")).code == 0);
   fs::copy(here.folder / "runs/photos", here.folder / "copy", fs::copy_options::recursive);
@@ -250,7 +250,7 @@ TEST_CASE("train: a copied run folder, not trained in the folder of its config")
   CHECK(here.text("runs/photos/run.json") == before);
 }
 
-TEST_CASE("train: relative paths of a config, also found in the folder of the config") {
+TEST_CASE("train: relative paths of a config are also found in the folder of the config") {
   const Here here;
   fs::create_directories(here.folder / "project");
   fs::rename(here.folder / "photos", here.folder / "project/photos");
@@ -294,7 +294,7 @@ TEST_CASE("train: relative paths of a config, also found in the folder of the co
                  "project/photos beside the config. Give its place with"));
 }
 
-TEST_CASE("commands: a folder that is neither a run nor has images, an error that says so") {
+TEST_CASE("commands: the error of a folder that is neither a run nor has images names both") {
   const Here here;
   fs::create_directories(here.folder / "empty/inner");
   for (const char* command : {"train", "data", "plan", "new", "evaluate", "predict"}) {
@@ -310,7 +310,7 @@ TEST_CASE("commands: a folder that is neither a run nor has images, an error tha
                  "photos: is a folder of images, not a run; `trainer train photos` trains"));
 }
 
-TEST_CASE("commands: a source of another kind, one sentence with the next step") {
+TEST_CASE("commands: a source of another kind gives one sentence with the next step") {
   const Here here;
   REQUIRE(here.run(train("photos")).code == 0);
   fs::copy(here.folder / "list.csv", here.folder / "list.txt");
@@ -380,7 +380,7 @@ TEST_CASE("commands: a source of another kind, one sentence with the next step")
   CHECK_FALSE(fs::exists(here.folder / "photos/report.html"));
 }
 
-TEST_CASE("trainer: no command or help, it prints how to begin") {
+TEST_CASE("trainer prints how to begin without a command or help") {
   const Here here;
   const Result alone = here.run({}), help = here.run({"help"});
   CHECK(alone.code == 2);

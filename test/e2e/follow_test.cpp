@@ -62,7 +62,8 @@ std::string content(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("evaluate --follow: a run in training, checkpoints as they appear and the last one") {
+TEST_CASE(
+    "evaluate --follow evaluates checkpoints of a run in training as they appear, and the last") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -125,7 +126,7 @@ TEST_CASE("evaluate --follow: a run in training, checkpoints as they appear and 
   CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
 }
 
-TEST_CASE("evaluate --follow: a finished run, it waits for a process that resumes or replaces it") {
+TEST_CASE("evaluate --follow waits for a process that resumes or replaces a finished run") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -161,7 +162,8 @@ TEST_CASE("evaluate --follow: a finished run, it waits for a process that resume
 }
 
 TEST_CASE(
-    "evaluate --follow: a run of another config that replaces this one, its split and files") {
+    "evaluate --follow uses the split and files of a run of another config that replaces this "
+    "one") {
   const Workspace work;
   const Path dir = work / "run";
   const std::string config = config_of(work);
@@ -182,7 +184,7 @@ TEST_CASE(
   CHECK(!std::filesystem::exists(dir / "evaluator" / "validation" / "tensorboard"));
 }
 
-TEST_CASE("evaluate --follow: an interrupted run, it waits until a signal or the timeout") {
+TEST_CASE("evaluate --follow waits for an interrupted run until a signal or the timeout") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
@@ -209,7 +211,7 @@ TEST_CASE("evaluate --follow: an interrupted run, it waits until a signal or the
 }
 
 TEST_CASE(
-    "evaluate --follow: start delay and throttle, no evaluation before they pass or the run ends") {
+    "evaluate --follow evaluates nothing before start delay and throttle pass or the run ends") {
   const Workspace work;
   const Path dir = work / "run";
   Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});

@@ -24,7 +24,7 @@ std::string small_config(const Workspace& work, const std::string& parallel = ""
 
 }  // namespace
 
-TEST_CASE("devices: the GPUs, or the reason why there is none") {
+TEST_CASE("devices prints the GPUs, or the reason why there is none") {
   const Result two = run({"devices"}, crafted("0 13020 2"));
   CHECK(two.code == 0);
   CHECK(contains(two.out, "cpu, "));
@@ -46,7 +46,8 @@ TEST_CASE("devices: the GPUs, or the reason why there is none") {
   CHECK(contains(nothing.at("no_gpu"), "this machine has no NVIDIA driver"));
 }
 
-TEST_CASE("parallel.device: no GPU, cuda is an error with the reason and auto uses the CPU") {
+TEST_CASE(
+    "parallel.device: without a GPU, cuda is an error with the reason and auto uses the CPU") {
   const Workspace work;
   const std::string config = small_config(work);
   for (const char* command : {"train", "benchmark"}) {
@@ -104,7 +105,8 @@ TEST_CASE("train: --gpus and NUM_GPUS choose the GPUs") {
   CHECK(cpu.code == 0);
 }
 
-TEST_CASE("train: no number of GPUs given, one replica per GPU with the rules for replicas") {
+TEST_CASE(
+    "train: one replica per GPU follows the rules for replicas when no number of GPUs is given") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result rule = run({"train", config}, crafted("0 13020 2"));
@@ -123,7 +125,7 @@ TEST_CASE("train: no number of GPUs given, one replica per GPU with the rules fo
   CHECK(contains(one.err, "crafted GPU 0 is full"));
 }
 
-TEST_CASE("parallel.collective: one for other devices, an error, and plan prints the choice") {
+TEST_CASE("parallel.collective: one for other devices is an error, and plan prints the choice") {
   const Workspace work;
   const auto train = [&](const std::string& collective, const std::string& finds) {
     return run({"train", small_config(work, "lr_scaling: none, gpus: 2, collective: " + collective),
@@ -150,7 +152,7 @@ TEST_CASE("parallel.collective: one for other devices, an error, and plan prints
   CHECK(contains(plan.out, "in memory"));
 }
 
-TEST_CASE("train: several processes of one machine, GPUs are divided evenly") {
+TEST_CASE("train: GPUs are divided evenly among several processes of one machine") {
   const Workspace work;
   // A worker opens its devices before it knows the others.
   const std::string config =

@@ -23,7 +23,7 @@ std::string sha256_of(const Workspace& work, const std::string& config, const Ar
 
 }  // namespace
 
-TEST_CASE("train: the same seed, the same bits, and another seed, other bits") {
+TEST_CASE("train: the same seed gives the same bits, and another seed other bits") {
   const Workspace work;
   const std::string config = rich_config(work);
   const std::string once = sha256_of(work, config, {});
@@ -32,7 +32,7 @@ TEST_CASE("train: the same seed, the same bits, and another seed, other bits") {
   CHECK(sha256_of(work, config, {"--seed", "8"}) != once);
 }
 
-TEST_CASE("train: any data.threads and data.prefetch, the same bits") {
+TEST_CASE("train: any data.threads and data.prefetch give the same bits") {
   const Workspace work;
   const std::string config = rich_config(work);
   const std::string once = sha256_of(work, config, {});
@@ -48,7 +48,7 @@ TEST_CASE("train: any data.threads and data.prefetch, the same bits") {
   CHECK(sha256_of(work, config, {"--set", "data.prefetch=0"}) == once);
 }
 
-TEST_CASE("train: mixup and cutmix, the same bits with any threads and after a resume") {
+TEST_CASE("train: mixup and cutmix give the same bits with any threads and after a resume") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments mixing{"--epochs", "2", "--set", "data.train.augment=[mixup: 0.4, cutmix]"};
@@ -81,7 +81,7 @@ TEST_CASE("train: mixup and cutmix, the same bits with any threads and after a r
   CHECK(part("halves", "13", true) == whole);
 }
 
-TEST_CASE("train: one and two lanes, nearly equal losses") {
+TEST_CASE("train: one and two lanes have nearly equal losses") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
 optimizer: {sgd: {learning_rate: 0.01}}
@@ -108,7 +108,8 @@ run: {log_every: 1 steps}
   }
 }
 
-TEST_CASE("train: sample weights, the same bits with any number of replicas and after a resume") {
+TEST_CASE(
+    "train: sample weights give the same bits with any number of replicas and after a resume") {
   const Workspace work;
   write_images(work / "pictures", 12, 1);
   const auto list = [&](const char* heavy) {
@@ -153,7 +154,7 @@ run: {checkpoint_every: 1 steps}
   CHECK(part({"--resume"}) == once);
 }
 
-TEST_CASE("evaluate: sample weights, the same bits with any number of replicas and processes") {
+TEST_CASE("evaluate: sample weights give the same bits with any number of replicas and processes") {
   const Workspace work;
   write_images(work / "pictures", 16, 1);
   std::ofstream list(work / "list.csv");

@@ -21,7 +21,8 @@ Arguments with(Arguments arguments, const Arguments& more) {
 }  // namespace
 
 // Halves are exact in binary, so that half the rate by any way gives the same bits.
-TEST_CASE("learning_rate_multiplier: all layers, the bits of the multiplied learning rate") {
+TEST_CASE(
+    "learning_rate_multiplier: all layers train as with the multiplied learning rate bit by bit") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
 optimizer: {sgd: {learning_rate: 0.02}}
@@ -36,7 +37,8 @@ train: {max_steps: 5, batch_size: 32}
   CHECK(sha("whole", "seed=7") != half);
 }
 
-TEST_CASE("unfreeze: learning_rate_multiplier, the bits of this learning rate from the stage on") {
+TEST_CASE(
+    "unfreeze: learning_rate_multiplier trains as with this rate bit by bit from the stage on") {
   const std::string stage = "freeze: all, unfreeze: {at: 1 epoch, freeze: '[:-20]'";
   const Pictures multiplied(stage + ", learning_rate_multiplier: 0.5}"), plain(stage + "}");
   const Arguments sgd{"--set", "optimizer={sgd: {learning_rate: 0.02}}"};
@@ -51,7 +53,7 @@ TEST_CASE("unfreeze: learning_rate_multiplier, the bits of this learning rate fr
 
 // The loss of a step is that of the parameters before its update: after the last step nobody has
 // seen those that it made.
-TEST_CASE("train: parameters that are not finite, no checkpoint and exit code 5") {
+TEST_CASE("train: parameters that are not finite write no checkpoint and end with exit code 5") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
 optimizer: {sgd: {learning_rate: 3.0e+38}}

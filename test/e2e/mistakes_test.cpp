@@ -109,7 +109,7 @@ std::string replace_all(std::string text, const std::string& word, const std::st
 
 }  // namespace
 
-TEST_CASE("commands: 25 mistakes of users, an error with what to write instead") {
+TEST_CASE("commands: each of 25 mistakes of users is an error with what to write instead") {
   const Workspace work;
   write_images(work / "photos", 4, 1);
   std::filesystem::create_directories(work / "flat");
@@ -136,7 +136,7 @@ TEST_CASE("commands: 25 mistakes of users, an error with what to write instead")
   }
 }
 
-TEST_CASE("train: a folder of class folders, no folder named train is needed") {
+TEST_CASE("train needs no folder named train in a folder of class folders") {
   const Workspace work;
   write_images(work / "photos", 6, 1);
   const std::string config = work / "photos.yaml";
@@ -149,7 +149,7 @@ TEST_CASE("train: a folder of class folders, no folder named train is needed") {
   CHECK(trained.event("finished")["metrics"]["validation"]["count"] == 3);
 }
 
-TEST_CASE("train: a class without images in a split, a warning in output and report") {
+TEST_CASE("train: a class without images in a split is a warning in output and report") {
   const Workspace work;
   write_images(work / "train", 4, 1);
   write_images(work / "validation", 3, 2);
@@ -172,7 +172,7 @@ TEST_CASE("train: a class without images in a split, a warning in output and rep
   CHECK(read_text_file(work / "run/report.html").find(warning) != std::string::npos);
 }
 
-TEST_CASE("plan: a backbone and no size of images, the size of its weights") {
+TEST_CASE("plan uses the size of the weights of a backbone where no size of images is given") {
   const Workspace work;
   write_images(work / "photos", 2, 1);
   const std::string config = work / "photos.yaml";

@@ -88,7 +88,7 @@ std::string fail(const Arguments& arguments, int code) {
 
 }  // namespace
 
-TEST_CASE("commands: columns of labels with unknown values, trained, evaluated and predicted") {
+TEST_CASE("commands: columns of labels with unknown values are trained, evaluated and predicted") {
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";
@@ -142,7 +142,7 @@ TEST_CASE("commands: columns of labels with unknown values, trained, evaluated a
   CHECK(data.out.find("several labels per file: ") != std::string::npos);
 }
 
-TEST_CASE("train: cells with several labels, the bits of columns of labels") {
+TEST_CASE("train: cells with several labels equal columns of labels bit by bit") {
   const Lists lists;
   const std::string cells = lists.config("cells", ", label_separator: '|'");
   // The labels are sorted: low, right, top.
@@ -162,7 +162,8 @@ TEST_CASE("train: cells with several labels, the bits of columns of labels") {
 }
 
 TEST_CASE(
-    "train: several labels with mixup, the same bits on replicas and workers and after a resume") {
+    "train: several labels with mixup give the same bits on replicas, on workers and after a "
+    "resume") {
   const Lists lists;
   const std::string config =
       lists.config("columns", "",
@@ -217,7 +218,8 @@ TEST_CASE(
   CHECK(labels(lists / "workers") == labels(lists / "whole"));
 }
 
-TEST_CASE("evaluate --thresholds: found on validation, stored in the run and used by predict") {
+TEST_CASE(
+    "evaluate --thresholds: found on validation, they are stored in the run and used by predict") {
   const Lists lists;
   const std::string config = lists.config("columns");
   const Path dir = lists / "run";
@@ -285,7 +287,8 @@ TEST_CASE("evaluate --thresholds: found on validation, stored in the run and use
   CHECK_FALSE(std::filesystem::exists(dir / "thresholds.json"));
 }
 
-TEST_CASE("crossval: several labels, each image predicted once, AUC of each label") {
+TEST_CASE(
+    "crossval predicts each image with several labels once, and measures the AUC of each label") {
   const Lists lists;
   std::filesystem::remove(lists / "columns" / "validation.csv");
   const std::string config = lists.config("columns");
@@ -401,7 +404,7 @@ TEST_CASE("crossval: several labels, each image predicted once, AUC of each labe
             .find("several labels") != std::string::npos);
 }
 
-TEST_CASE("report: the thresholds of labels that evaluate has found") {
+TEST_CASE("report shows the thresholds of labels that evaluate has found") {
   const Lists lists;
   const Path dir = lists / "run";
   train_to_end(lists.config("columns"), dir, {"--set", "train.max_steps=4"});

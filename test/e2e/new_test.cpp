@@ -30,7 +30,7 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("new: a folder of images, a config that trains without an edit") {
+TEST_CASE("new writes a config for a folder of images that trains without an edit") {
   const Folder folder;
   const Result result = folder.create(folder.photos);
   INFO(result.err);
@@ -67,7 +67,7 @@ TEST_CASE("new keeps the letters of a folder's name that are not ASCII") {
   }
 }
 
-TEST_CASE("new: large photos and no weights, a side of 64") {
+TEST_CASE("new takes a side of 64 for large photos and no weights") {
   const Folder folder;
   const Path photos = folder.work / "large";
   for (const char* name : {"cats", "dogs"}) {
@@ -82,7 +82,7 @@ TEST_CASE("new: large photos and no weights, a side of 64") {
   CHECK(contains(read_text_file(folder.config), "input: [64, 64, 3]"));
 }
 
-TEST_CASE("new: a folder without splits, validation_split in the config") {
+TEST_CASE("new writes validation_split for a folder without splits") {
   const Folder folder;
   REQUIRE(folder.create(folder.photos / "train").code == 0);
   const std::string text = read_text_file(folder.config);
@@ -90,7 +90,7 @@ TEST_CASE("new: a folder without splits, validation_split in the config") {
   CHECK(run({"validate", folder.config}).code == 0);
 }
 
-TEST_CASE("new: a file of weights beside the data, its backbone") {
+TEST_CASE("new uses the backbone of a file of weights beside the data") {
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
@@ -130,7 +130,7 @@ TEST_CASE("new: weights of any backbone are found") {
   }
 }
 
-TEST_CASE("new: weights of several backbones, those of the network that suits a CPU") {
+TEST_CASE("new takes the weights of the network that suits a CPU from those of several backbones") {
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
@@ -148,7 +148,7 @@ TEST_CASE("new: weights of several backbones, those of the network that suits a 
   }
 }
 
-TEST_CASE("new --backbone: the given backbone, an error without its weights") {
+TEST_CASE("new --backbone takes the given backbone, and fails without its weights") {
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
@@ -182,7 +182,8 @@ TEST_CASE("new --backbone: the given backbone, an error without its weights") {
   CHECK(contains(config.err, "--backbone is for a folder or a list of images"));
 }
 
-TEST_CASE("new: a folder of weights that cannot be searched, a note, and the next one is used") {
+TEST_CASE(
+    "new: a folder of weights that cannot be searched gives a note, and the next one is used") {
   const Folder folder;
   const Path keras = folder.work / "home/.keras";
   std::filesystem::create_directories(keras);
@@ -199,7 +200,7 @@ TEST_CASE("new: a folder of weights that cannot be searched, a note, and the nex
   CHECK(contains(read_text_file(folder.config), "weights: " + beside.string()));
 }
 
-TEST_CASE("new --backbone vgg16: torchvision's weights, found as by `weights: imagenet`") {
+TEST_CASE("new --backbone vgg16 finds torchvision's weights as `weights: imagenet` does") {
   const Folder folder;
   const Path cache = folder.work / "home/.cache/torch/hub/checkpoints";
   std::filesystem::create_directories(cache);
@@ -224,7 +225,7 @@ TEST_CASE("new --backbone vgg16: torchvision's weights, found as by `weights: im
   CHECK_FALSE(contains(read_text_file(folder.config), "preprocess"));
 }
 
-TEST_CASE("new: a folder without images of classes, an error with the reason") {
+TEST_CASE("new: the error of a folder without images of classes has the reason") {
   const Folder folder;
   const auto error = [&](const Path& source) {
     const Result result = folder.create(source);
@@ -257,7 +258,7 @@ TEST_CASE("new: splits are recognized by the names that a config recognizes") {
   CHECK(contains(text, "holdout contains a folder per class, but is not used"));
 }
 
-TEST_CASE("new: a config as the source, its values with their meaning") {
+TEST_CASE("new: a config as the source keeps its values with their meaning") {
   const Folder folder;
   const std::string source = test::source_file("configs/mnist.yaml");
   REQUIRE(folder.create(source).code == 0);
@@ -308,7 +309,7 @@ TEST_CASE("find: a learning rate and a batch size are suggested") {
   for (const Json& point : few["points"]) CHECK(point["batch_size"].get<std::int64_t>() <= largest);
 }
 
-TEST_CASE("weights imagenet: no file, a warning of validate and plan and an error of train") {
+TEST_CASE("weights imagenet: no file is a warning of validate and plan and an error of train") {
   const Folder folder;
   write_file_atomic(folder.config,
                     "model: {input: [32, 32, 3], backbone: {name: vgg16, weights: imagenet}, "

@@ -44,7 +44,7 @@ Result run_briefly(const Arguments& arguments) {
 
 }  // namespace
 
-TEST_CASE("commands: an output file that exists, an error without --overwrite") {
+TEST_CASE("commands: an output file that exists is an error without --overwrite") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   Arguments arguments;
@@ -67,7 +67,7 @@ TEST_CASE("commands: an output file that exists, an error without --overwrite") 
   CHECK(read_text_file(file) != "precious");
 }
 
-TEST_CASE("export: an output that is a device or a FIFO, it stays what it is") {
+TEST_CASE("export: an output that is a device or a FIFO stays what it is") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   const auto exported = [&](const Path& output) {
@@ -95,7 +95,7 @@ TEST_CASE("export: an output that is a device or a FIFO, it stays what it is") {
   }
 }
 
-TEST_CASE("commands: a FIFO in place of a file, an error") {
+TEST_CASE("commands: a FIFO in place of a file is an error") {
   const Small small;
   REQUIRE(run(small.train()).code == 0);
   const Path fifo = small.work / "fifo.safetensors";
@@ -121,7 +121,7 @@ TEST_CASE("commands: a FIFO in place of a file, an error") {
   }
 }
 
-TEST_CASE("train: a limit on file sizes, an error that names the file") {
+TEST_CASE("train: the error of a limit on file sizes names the file") {
   const Small small;
   const Result result = Program(small.train(), {}, [] {
                           const rlimit limit{2048, 2048};

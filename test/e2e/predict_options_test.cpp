@@ -100,7 +100,7 @@ TEST_CASE("predict warns of names in a pipe that it does not read") {
   ::close(ends[0]);
 }
 
-TEST_CASE("predict --logits: the logits of the probabilities in every format") {
+TEST_CASE("predict --logits writes the logits of the probabilities in every format") {
   const Trained trained;
   for (const Json& line : trained.predict({"--logits", "--limit", "20"})) {
     REQUIRE(line.at("logits").size() == 10);
@@ -128,7 +128,7 @@ TEST_CASE("predict --logits: the logits of the probabilities in every format") {
   CHECK(contains(table.out, text));
 }
 
-TEST_CASE("predict --features: features in the order of images, which give the logits") {
+TEST_CASE("predict --features writes features in the order of images, which give the logits") {
   const Trained trained;
   const Path file = trained.work / "features.npy";
   const Arguments write{"predict", trained.run_folder, "--features", file};
@@ -176,7 +176,7 @@ TEST_CASE("predict --features: features in the order of images, which give the l
         2);
 }
 
-TEST_CASE("predict --heatmap: a PNG per image, with its path in the JSON line") {
+TEST_CASE("predict --heatmap writes a PNG per image, with its path in the JSON line") {
   const Trained trained;
   const std::vector<Json> plain = trained.predict({"--limit", "3"});
   const Path folder = trained.work / "maps";
@@ -225,7 +225,7 @@ TEST_CASE("predict --heatmap: a PNG per image, with its path in the JSON line") 
   CHECK(maps.size() == 3);
 }
 
-TEST_CASE("predict --features: interrupted or killed while it writes, no file remains") {
+TEST_CASE("predict --features: no file remains if it is interrupted or killed while it writes") {
   const Trained trained;
   if (!test::has_nameless_files(trained.work / ".")) TRAINER_SKIP("files need a name here");
   // The images of the test split, many times.
@@ -275,7 +275,7 @@ TEST_CASE("predict --features: interrupted or killed while it writes, no file re
   }
 }
 
-TEST_CASE("predict --flip: the mean of an image and its mirror image") {
+TEST_CASE("predict --flip gives the mean of an image and its mirror image") {
   const Trained trained;
   // The images of the test split, mirrored by hand.
   Bytes images = read_file(trained.work.data() + "/t10k-images-idx3-ubyte");
@@ -313,7 +313,7 @@ TEST_CASE("predict --flip: the mean of an image and its mirror image") {
   CHECK(metrics.at("loss") != trained.evaluate({}).at("loss"));
 }
 
-TEST_CASE("export --average: the mean of the last checkpoints") {
+TEST_CASE("export --average writes the mean of the last checkpoints") {
   const Trained trained;
   const Path checkpoints = Path(trained.run_folder) / "checkpoints";
   std::map<std::string, std::vector<double>> sums;

@@ -107,7 +107,7 @@ void check_tiles(const std::vector<Tile>& tiles, const std::vector<Json>& predic
 
 }  // namespace
 
-TEST_CASE("predict --sheet: a split, its predictions by class with true classes") {
+TEST_CASE("predict --sheet shows the predictions of a split by class with true classes") {
   const Images images;
   const Trained trained("image_folder", images.train, images.validation);
   const Result result = trained.predict({});
@@ -143,7 +143,7 @@ TEST_CASE("predict --sheet: a split, its predictions by class with true classes"
   CHECK(contains(trained.predict({"--limit", "3", "--overwrite"}).err, "3 of 3 images"));
 }
 
-TEST_CASE("predict --sheet: a folder of photos without labels, one of them damaged") {
+TEST_CASE("predict --sheet shows a folder of photos without labels, one of them damaged") {
   const Images images;
   const Trained trained("image_folder", images.train, images.validation);
   std::ofstream(images.validation / "left" / "0.ppm") << "P6 40 40 255 cut";
@@ -158,7 +158,7 @@ TEST_CASE("predict --sheet: a folder of photos without labels, one of them damag
   CHECK_FALSE(contains(page, "true: "));
 }
 
-TEST_CASE("predict --sheet: lists and zip archives") {
+TEST_CASE("predict --sheet accepts lists and zip archives") {
   const Images images;
   std::string format, train, validation;
   SUBCASE("a list") {
@@ -194,7 +194,7 @@ TEST_CASE("predict --sheet: lists and zip archives") {
   check_tiles(tiles, result.lines());
 }
 
-TEST_CASE("predict --sheet: several runs, and images for which the model abstains") {
+TEST_CASE("predict --sheet shows several runs, and images for which the model abstains") {
   const Images images;
   const Trained trained("image_folder", images.train, images.validation);
   SUBCASE("an ensemble") {

@@ -42,7 +42,7 @@ std::string finished(const Arguments& arguments) {
 
 }  // namespace
 
-TEST_CASE("train --resume: another number of replicas, the bits of an uninterrupted run") {
+TEST_CASE("train --resume: another number of replicas equals an uninterrupted run bit by bit") {
   const Workspace work;
   const std::string config = plain_config(work);
   const std::string whole = finished(with("train", config, {"--run-dir", work / "whole"}));
@@ -64,7 +64,7 @@ TEST_CASE("train --resume: another number of replicas, the bits of an uninterrup
 // 321 samples in batches of 30: the last one has 21, which no number of replicas here divides, and
 // of 8 micro-batches most replicas have a number that is not a power of two.
 TEST_CASE(
-    "parallel.reduction: ordered, the same bits with any number of replicas and 3 processes") {
+    "parallel.reduction: ordered gives the same bits with any number of replicas and 3 processes") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Arguments common{"--set", "data.limit=321", "--set", "parallel.lr_scaling=none"};
@@ -92,7 +92,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("parallel.lr_scaling: several replicas, required, and plan prints the scaled rate") {
+TEST_CASE("parallel.lr_scaling is required for several replicas, and plan prints the scaled rate") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Result refused = run({"train", config, "--replicas", "2"});
@@ -109,7 +109,7 @@ TEST_CASE("parallel.lr_scaling: several replicas, required, and plan prints the 
   CHECK(json.at("learning_rate").at("first").get<double>() == doctest::Approx(0.002));
 }
 
-TEST_CASE("ramp_up: several replicas, no lr_scaling is needed") {
+TEST_CASE("ramp_up: several replicas need no lr_scaling") {
   const Workspace work;
   const std::string config = plain_config(work);
   const Arguments ramp_up{"--replicas", "2", "--set",
@@ -129,7 +129,7 @@ TEST_CASE("ramp_up: several replicas, no lr_scaling is needed") {
   CHECK(trained.out.find("total time with 2 replicas: ") != std::string::npos);
 }
 
-TEST_CASE("evaluate and predict: two replicas, the output of one") {
+TEST_CASE("evaluate and predict: two replicas give the output of one") {
   const Workspace work;
   const std::string config = plain_config(work);
   for (const char* strategy : {"all_reduce", "parameter_server"}) {
@@ -151,7 +151,7 @@ TEST_CASE("evaluate and predict: two replicas, the output of one") {
   }
 }
 
-TEST_CASE("verify: replicas and resume of a config, equal results") {
+TEST_CASE("verify: replicas and resume of a config have equal results") {
   const Workspace work;
   const std::string config = plain_config(work);
   for (const char* what : {"replicas", "resume"}) {

@@ -84,7 +84,7 @@ train: {max_steps: 3, batch_size: 4}
 
 }  // namespace
 
-TEST_CASE("train --resume: changed keys of the data, an error with the key") {
+TEST_CASE("train --resume: the error of changed keys of the data has the key") {
   const Run run;
   SUBCASE("scale") { run.check_refused("data.normalize.scale=0.5", "data.normalize.scale was "); }
   SUBCASE("mean") { run.check_refused("data.normalize.mean=0.5", "data.normalize.mean was "); }
@@ -110,14 +110,15 @@ TEST_CASE("train --resume: changed keys of the data, an error with the key") {
   SUBCASE("limit") { run.check_refused("data.limit=6", "training data: "); }
 }
 
-TEST_CASE("train --resume: another crop_fraction, an error") {
+TEST_CASE("train --resume: another crop_fraction is an error") {
   const Run run;
   CHECK(run.resumed({"data.fit=crop", "data.crop_fraction=0.5"})
             .err.find("data.crop_fraction was 1, is 0.5") != std::string::npos);
 }
 
 TEST_CASE(
-    "train --resume: data.relabel changes labels, an error, and unchanged labels are accepted") {
+    "train --resume: data.relabel that changes labels is an error, and unchanged labels are "
+    "accepted") {
   const Run run;
   const TemporaryFolder folder;
   const Path fixes = folder.path() / "fixes.csv";
@@ -128,7 +129,7 @@ TEST_CASE(
   other.check_refused(concat("data.relabel=", fixes.string()), "training data: ");
 }
 
-TEST_CASE("train --resume: changes that keep the model, a warning or nothing") {
+TEST_CASE("train --resume: changes that keep the model cause a warning or nothing") {
   const Run run;
   SUBCASE("learning rate") {
     run.check_accepted("optimizer.sgd.learning_rate=0.02",
@@ -138,7 +139,7 @@ TEST_CASE("train --resume: changes that keep the model, a warning or nothing") {
   SUBCASE("cache of images") { run.check_accepted("data.cache=memory", ""); }
 }
 
-TEST_CASE("train --resume: an optimizer with other slots, an error") {
+TEST_CASE("train --resume: an optimizer with other slots is an error") {
   SUBCASE("momentum begins") {
     Run("sgd: {learning_rate: 0.01}")
         .check_refused("optimizer.sgd.momentum=0.9", "optimizer.sgd.momentum was 0, is 0.9");

@@ -101,7 +101,7 @@ Result interrupt_after(const std::string& text, const Arguments& arguments, int 
 
 }  // namespace
 
-TEST_CASE("train --resume: killed at random moments, the bits of an uninterrupted run") {
+TEST_CASE("train --resume: a run killed at random moments equals an uninterrupted one bit by bit") {
   const Reference reference;
   for (const unsigned seed : {1u, 2u, 3u, 4u, 5u}) {
     CAPTURE(seed);
@@ -124,7 +124,7 @@ TEST_CASE("train --resume: killed at random moments, the bits of an uninterrupte
 }
 
 TEST_CASE(
-    "train --resume: interrupted by a signal in mid-epoch, the bits of an uninterrupted run") {
+    "train --resume: a run that a signal interrupts in mid-epoch equals a whole one bit by bit") {
   const Reference reference;
   int signal = SIGTERM;
   SUBCASE("SIGTERM") {}
@@ -139,7 +139,7 @@ TEST_CASE(
   reference.check(run(train(reference.config, dir, {"--resume"})), dir);
 }
 
-TEST_CASE("train --resume: interrupted by a closed output, the bits of an uninterrupted run") {
+TEST_CASE("train --resume: a run that a closed output interrupts equals a whole one bit by bit") {
   const Reference reference;
   const Path dir = reference.work / "unread";
   int ends[2] = {};
@@ -164,7 +164,7 @@ TEST_CASE("train --resume: interrupted by a closed output, the bits of an uninte
   reference.check(run(train(reference.config, dir, {"--resume"})), dir);
 }
 
-TEST_CASE("train: Ctrl-C, a message at once and a checkpoint") {
+TEST_CASE("train: Ctrl-C prints a message at once and saves a checkpoint") {
   const Reference reference;
   const Path dir = reference.work / "stopped";
   const Result stopped = interrupt_after("\"step\":13,", train(reference.config, dir), SIGINT);
@@ -174,7 +174,7 @@ TEST_CASE("train: Ctrl-C, a message at once and a checkpoint") {
   CHECK_FALSE(stopped.event("checkpoint").is_null());
 }
 
-TEST_CASE("train --resume: the newest checkpoint is damaged, the one before it with a warning") {
+TEST_CASE("train --resume takes the one before a damaged newest checkpoint with a warning") {
   const Reference reference;
   const Path dir = reference.work / "damaged";
   REQUIRE(run(train(reference.config, dir, {"--set", "train.max_steps=21"})).code == 0);
@@ -199,7 +199,7 @@ TEST_CASE("train --resume: the newest checkpoint is damaged, the one before it w
   check_same(whole, dir);
 }
 
-TEST_CASE("train --resume: a finished run, no further step") {
+TEST_CASE("train --resume: a finished run makes no further step") {
   const Reference reference;
   const Result again = run(train(reference.config, reference.work / "whole", {"--resume"}));
   CHECK(again.code == 0);
@@ -208,7 +208,7 @@ TEST_CASE("train --resume: a finished run, no further step") {
         reference.finished.at("parameters_sha256"));
 }
 
-TEST_CASE("train --resume: early_stop, the same last step after any interruption") {
+TEST_CASE("train --resume: early_stop ends at the same step after any interruption") {
   const Workspace work;
   const std::string config =
       work.config(kModel + ("data: {format: idx, validation_split: 0.5, path: " + work.data() + R"(}
@@ -259,7 +259,7 @@ run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
         checkpoint::sha256_of(checkpoint::load_best(work / "whole").tensors));
 }
 
-TEST_CASE("train --resume: another batch size or number of samples, an error") {
+TEST_CASE("train --resume: another batch size or number of samples is an error") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};
@@ -276,7 +276,7 @@ TEST_CASE("train --resume: another batch size or number of samples, an error") {
   CHECK(fewer.err.find("training data: 320 samples before, 300 now") != std::string::npos);
 }
 
-TEST_CASE("train --resume: a changed model is an error, changed training keys are a warning") {
+TEST_CASE("train --resume: a changed model is an error, and changed training keys are a warning") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};
@@ -302,7 +302,7 @@ TEST_CASE("train --resume: a changed model is an error, changed training keys ar
   CHECK(told.err.find("model.layers") == std::string::npos);
 }
 
-TEST_CASE("train --resume: no readable checkpoint, an error and no new start") {
+TEST_CASE("train --resume: no readable checkpoint is an error, and no run starts anew") {
   const Workspace work;
   const std::string config = rich_config(work);
   REQUIRE(run(train(config, work / "run", {"--set", "train.max_steps=5"})).code == 0);
@@ -322,7 +322,8 @@ TEST_CASE("train --resume: no readable checkpoint, an error and no new start") {
   CHECK(files == 0);
 }
 
-TEST_CASE("train: a run folder with a config.yaml but no checkpoints, an error and no change") {
+TEST_CASE(
+    "train: a run folder with a config.yaml but no checkpoints is an error and does not change") {
   const Workspace work;
   const std::string config = rich_config(work);
   std::filesystem::create_directories(work / "mine");
@@ -335,7 +336,7 @@ TEST_CASE("train: a run folder with a config.yaml but no checkpoints, an error a
   CHECK(read_text_file(work / "mine" / "config.yaml") == "# mine\n");
 }
 
-TEST_CASE("train: a run folder that is in use or was used, an error") {
+TEST_CASE("train: a run folder that is in use or was used is an error") {
   const Workspace work;
   const std::string config = rich_config(work);
   Program first(train(config, work / "run", {"--set", "train.max_steps=1000000"}));

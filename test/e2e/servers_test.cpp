@@ -109,7 +109,7 @@ void check_contains(const std::string& text, const std::vector<std::string>& par
 }  // namespace
 
 TEST_CASE(
-    "parameter servers: a chief and two servers, the bits of one process, also after a stop") {
+    "parameter servers: a chief and two servers equal one process bit by bit, also after a stop") {
   // A signal that is sent after the event of step 13 comes long before the last of 100 steps. An
   // evaluation would give the chief a full state that no checkpoint has.
   const Workspace work;
@@ -171,8 +171,7 @@ run: {checkpoint_every: 7 steps, evaluate_every: 40 epochs, log_every: 1 steps, 
   CHECK_FALSE(std::filesystem::exists(work / "others"));
 }
 
-TEST_CASE(
-    "parameter servers: two workers and an evaluator, which reports the metrics of the chief") {
+TEST_CASE("parameter servers: an evaluator beside two workers reports the metrics of the chief") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel + R"(optimizer: {adam: {learning_rate: 0.003}}
@@ -195,7 +194,8 @@ evaluate: {start_delay_secs: 0, throttle_secs: 0, timeout_secs: 60}
   CHECK(evaluated.lines().back().at("loss") == metrics.at("loss"));
 }
 
-TEST_CASE("parameter servers: a killed worker, the job continues and a new worker takes part") {
+TEST_CASE(
+    "parameter servers: the job continues after a worker is killed, and a new one takes part") {
   const Workspace work;
   const std::string config = config_of(
       work, kParallel + kLong + "run: {log_every: 1 steps, checkpoint_every: 1 epochs}\n");
@@ -225,7 +225,8 @@ TEST_CASE("parameter servers: a killed worker, the job continues and a new worke
   job.wait(75);
 }
 
-TEST_CASE("parameter servers: a lost server, the job ends and resumes from the checkpoint") {
+TEST_CASE(
+    "parameter servers: the job ends after a server is lost, and resumes from the checkpoint") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel + kLong +
@@ -260,7 +261,7 @@ TEST_CASE("parameter servers: a lost server, the job ends and resumes from the c
   CHECK(resumed.at("chief:0").event("start").at("first_step") >= 53);
 }
 
-TEST_CASE("parameter servers: a killed chief, the job ends") {
+TEST_CASE("parameter servers: the job ends when the chief is killed") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
@@ -274,7 +275,7 @@ TEST_CASE("parameter servers: a killed chief, the job ends") {
   }
 }
 
-TEST_CASE("parameter servers: wrong settings of tasks, an error") {
+TEST_CASE("parameter servers: wrong settings of tasks are an error") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
@@ -330,7 +331,7 @@ TEST_CASE("parameter servers: wrong settings of tasks, an error") {
   }
 }
 
-TEST_CASE("launch: --ps and --evaluator, servers and an evaluator are started") {
+TEST_CASE("launch: --ps and --evaluator start servers and an evaluator") {
   const Workspace work;
   const std::string config =
       config_of(work, kParallel +
@@ -345,7 +346,7 @@ TEST_CASE("launch: --ps and --evaluator, servers and an evaluator are started") 
                  {"[ps:1] chief has come", "[evaluator:0] ", "the run has ended: done"});
 }
 
-TEST_CASE("plan: parameter servers, the steps and the traffic of the training") {
+TEST_CASE("plan: parameter servers have the steps and the traffic of the training") {
   const Workspace work;
   const std::string config = config_of(work, kParallel +
                                                  "train: {epochs: 1, batch_size: 32}\n"
@@ -377,7 +378,7 @@ TEST_CASE("plan: parameter servers, the steps and the traffic of the training") 
   check_contains(simulated.err, {"config.yaml:", "--workers predicts all_reduce"});
 }
 
-TEST_CASE("parameter servers: no cluster, training in one process") {
+TEST_CASE("parameter servers: no cluster means training in one process") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
   const Result result = run({"train", config, "--run-dir", work / "run"});

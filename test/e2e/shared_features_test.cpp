@@ -127,7 +127,8 @@ TEST_CASE("sweep: after a kill it reads the features that were computed before")
   CHECK(sweep.record("1e-2").at("finished").at("parameters_sha256") == expected);
 }
 
-TEST_CASE("train: runs at the same time, one computes the features and the other waits for it") {
+TEST_CASE(
+    "train: one of two runs at the same time computes the features and the other waits for it") {
   const Sweep sweep;
   const Json reference = sweep.finished("off", "off");
   Program first(sweep.train_shared("first", {"--set", "run.checkpoint_every=1 steps"}));
@@ -163,7 +164,8 @@ TEST_CASE("train: runs at the same time, one computes the features and the other
 
 // In the program's view of the machine, the shared folder is a disk of 64 KiB; the features take
 // 174 KiB.
-TEST_CASE("train: no disk space for shared features, one warning and the same result") {
+TEST_CASE(
+    "train: no disk space for shared features causes one warning and does not change the result") {
   const Sweep sweep;
   const Json reference = sweep.finished("off", "off");
   const Path folder = sweep.work / "features";
@@ -214,7 +216,7 @@ TEST_CASE("crossval: the folds share the features of all images") {
   CHECK(last.event("finished").at("parameters_sha256") == finished(2));
 }
 
-TEST_CASE("train: a folder for features among the images, an error") {
+TEST_CASE("train: a folder for features among the images is an error") {
   const Sweep sweep;
   Arguments arguments = sweep.train("run", "auto");
   arguments.insert(arguments.end(), {"--features-dir", sweep.work / "train" / "features"});

@@ -50,7 +50,8 @@ struct List {
 
 }  // namespace
 
-TEST_CASE("train and data: a csv whose files are elsewhere, one sentence with the keys to write") {
+TEST_CASE(
+    "train and data: a csv whose files are elsewhere gives one sentence with the keys to write") {
   const List files;
   const std::string none =
       concat("none of the 40 files of ", files.list.string(), " exists, e.g. ");
@@ -83,7 +84,7 @@ TEST_CASE("train and data: a csv whose files are elsewhere, one sentence with th
                  "there is no file "));
 }
 
-TEST_CASE("validate: a long text in the place of a config, an excerpt") {
+TEST_CASE("validate prints an excerpt of a long text in the place of a config") {
   const Workspace work;
   const Path file = work / "list.txt";
   {
@@ -104,7 +105,7 @@ TEST_CASE("validate: a long text in the place of a config, an excerpt") {
   CHECK_FALSE(contains(run({"validate", file}).err, "looks like a list"));
 }
 
-TEST_CASE("plan: a large backbone by block, and by layer with --layers") {
+TEST_CASE("plan prints a large backbone by block, and by layer with --layers") {
   const std::string config = test::source_file("configs/cats_dogs_mobilenet_v2.yaml");
   const Arguments plan{"plan", config, "--set", "model.backbone.weights=\"\""};
   const Result blocks = run(plan);
@@ -130,8 +131,7 @@ TEST_CASE("plan: a large backbone by block, and by layer with --layers") {
   CHECK(one == other);
 }
 
-TEST_CASE(
-    "plan: every backbone by block, fewer than 80 lines of layers and frozen blocks as such") {
+TEST_CASE("plan prints every backbone by block in fewer than 80 lines, and frozen blocks as such") {
   const Workspace work;
   const std::string config = work.config(
       "model: {input: [224, 224, 3], backbone: {name: vgg16, freeze: all}, "
@@ -156,7 +156,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plan: blocks of a network that is trained in part, the training of their layers") {
+TEST_CASE("plan: blocks of a network that is trained in part show the training of their layers") {
   const Workspace work;
   const std::string config = work.config(
       "model: {input: [32, 32, 3], backbone: {name: mobilenet_v3_small}, "
@@ -187,7 +187,7 @@ TEST_CASE("plan: blocks of a network that is trained in part, the training of th
   CHECK(find_training(stages, "expanded_conv_3") == "frozen; after 1 step trained");
 }
 
-TEST_CASE("commands: options of other programs, an error with the option to use") {
+TEST_CASE("commands: the error of options of other programs has the option to use") {
   const std::string config = test::source_file("configs/digits.yaml");
   const auto error = [&](const Arguments& more) {
     Arguments arguments{"train", config};
@@ -223,7 +223,7 @@ TEST_CASE("commands: options of other programs, an error with the option to use"
   CHECK(contains(run({"plan", config, "--device", "cuda"}).err, "a GPU to plan for"));
 }
 
-TEST_CASE("sweep: short forms of keys, in every point") {
+TEST_CASE("sweep accepts short forms of keys in every point") {
   const Workspace work;
   const std::string config =
       work.config(concat(kModel, "data: {format: idx, path: ", work.data(), ", limit: 64}\n",
@@ -240,7 +240,7 @@ TEST_CASE("sweep: short forms of keys, in every point") {
   CHECK(run({"sweep", config, "--over", "seed=1", "--run-dir", "x"}).code == 2);
 }
 
-TEST_CASE("predict: one damaged file, the others are predicted and the exit code is 3") {
+TEST_CASE("predict: the others are predicted beside one damaged file, and the exit code is 3") {
   const Pictures pictures;
   REQUIRE(run({"train", pictures.config, "--quiet", "--run-dir", pictures.work / "run", "--set",
                "train.epochs=1"})
@@ -265,7 +265,7 @@ TEST_CASE("predict: one damaged file, the others are predicted and the exit code
   CHECK(count_lines(failed.out) < 1 + 6);
 }
 
-TEST_CASE("train: a log without a terminal, a second line and at most one line per second") {
+TEST_CASE("train: a log without a terminal has a second line and at most one line per second") {
   const Workspace work;
   const std::string config = work.config(concat(kModel, "data: {format: idx, path: ", work.data(),
                                                 "}\n", "train: {max_steps: 60, batch_size: 4}\n"));

@@ -21,7 +21,7 @@ using test::contains;
 
 }  // namespace
 
-TEST_CASE("train: SIGTERM while the config is read, exit code 75") {
+TEST_CASE("train: SIGTERM while the config is read ends with exit code 75") {
   const Workspace work;
   const std::string config = work / "config.yaml";
   REQUIRE(mkfifo(config.c_str(), 0600) == 0);
@@ -37,7 +37,7 @@ TEST_CASE("train: SIGTERM while the config is read, exit code 75") {
   ::close(writer);
 }
 
-TEST_CASE("plan: a batch that does not fit into memory, a warning with the largest that does") {
+TEST_CASE("plan: the warning of a batch that does not fit into memory has the largest that does") {
   const Workspace work;
   const std::string config = work.config(
       "model: {layers: [conv: {filters: 64, padding: same}, global_average_pool, dense: 10]}\n"
@@ -51,7 +51,7 @@ TEST_CASE("plan: a batch that does not fit into memory, a warning with the large
   CHECK_FALSE(contains(run({"plan", config}).err, "of memory, but only"));
 }
 
-TEST_CASE("plan: the order of the classes of folders") {
+TEST_CASE("plan prints the order of the classes of folders") {
   const Workspace work;
   write_images(work / "train", 2, 1);
   fs::rename(work / "train" / "left", work / "train" / "10");
@@ -68,7 +68,7 @@ TEST_CASE("plan: the order of the classes of folders") {
   CHECK(contains(plan(", class_order: number"), "classes in the order number: 9, 10"));
 }
 
-TEST_CASE("train: two ranks of which one has another image of equal size, an error names it") {
+TEST_CASE("train: the error of two ranks of which one has another image of equal size names it") {
   const Pictures pictures;
   const Path other = pictures.work / "other";
   fs::create_directories(other);

@@ -71,7 +71,7 @@ const Arguments kEndless{"--set", "train.epochs=100000", "--set",
 
 }  // namespace
 
-TEST_CASE("train: SIGTERM while nobody reads the output, exit code 75 and a checkpoint") {
+TEST_CASE("train: SIGTERM while nobody reads the output ends with exit code 75 and a checkpoint") {
   const Workspace work;
   const std::string config = rich_config(work);
   const UnreadPipe pipe;
@@ -103,7 +103,8 @@ TEST_CASE("train: a reader that stops does not stop the steps") {
   CHECK(code_in_time(program) == 75);
 }
 
-TEST_CASE("train: SIGTERM to one of two ranks while nobody reads rank 0, exit code 75 of both") {
+TEST_CASE(
+    "train: SIGTERM to one of two ranks while nobody reads rank 0 ends both with exit code 75") {
   const Workspace work;
   const std::string config = rich_config(work);
   const UnreadPipe pipe;

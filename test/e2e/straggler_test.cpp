@@ -62,7 +62,7 @@ std::map<std::string, int> counts_of(const std::string& csv, const std::string& 
 
 }  // namespace
 
-TEST_CASE("train: a worker that is slowed down, reported as the straggler") {
+TEST_CASE("train: a worker that is slowed down is reported as the straggler") {
   const Workspace work;
   const std::string config =
       work.config(std::string(kModel) + R"(data: {format: idx, path: )" + work.data() + R"(}

@@ -74,7 +74,7 @@ struct Colours {
 
 }  // namespace
 
-TEST_CASE("data --suspects: crossval, the images in the wrong folder with the other class") {
+TEST_CASE("data --suspects: crossval finds the images in the wrong folder with the other class") {
   const Colours colours;
   const Result trained = colours.crossval();
   INFO(trained.err);
@@ -112,7 +112,7 @@ TEST_CASE("data --suspects: crossval, the images in the wrong folder with the ot
   CHECK(event["wrong_labels"] == colours.wrong.size());
 }
 
-TEST_CASE("data --suspects: copies with another label and in another split") {
+TEST_CASE("data --suspects finds copies with another label and in another split") {
   const Colours colours;
   REQUIRE(colours.crossval().code == 0);
   // A copy in the other class, and one of a training image in the test split.
@@ -151,7 +151,7 @@ TEST_CASE("data --suspects: copies with another label and in another split") {
   CHECK(contains(reasons[test.string()], "copy_in_other_split"));
 }
 
-TEST_CASE("data --suspects: crossval, outliers after images were added, removed or replaced") {
+TEST_CASE("data --suspects: crossval finds outliers after images were added, removed or replaced") {
   const Colours colours;
   REQUIRE(colours.crossval().code == 0);
   const auto find_outliers = [&] {
@@ -185,7 +185,7 @@ TEST_CASE("data --suspects: crossval, outliers after images were added, removed 
   CHECK(!find_outliers().contains(green.string()));
 }
 
-TEST_CASE("data --suspects: crossval of arrays that have changed, an error") {
+TEST_CASE("data --suspects: crossval of arrays that have changed is an error") {
   const Workspace work;
   const std::string config = work.config(
       concat(kModel, "data: {format: idx, path: ", work.data(),
@@ -207,7 +207,7 @@ TEST_CASE("data --suspects: crossval of arrays that have changed, an error") {
   CHECK(!std::filesystem::exists(work / "x.csv"));
 }
 
-TEST_CASE("data --suspects: one run, the images of its validation split") {
+TEST_CASE("data --suspects examines the images of the validation split of one run") {
   const Colours colours;
   const Path folder = colours.work / "run";
   REQUIRE(run({"train", colours.config, "--run-dir", folder, "--quiet"}).code == 0);
@@ -228,7 +228,8 @@ TEST_CASE("data --suspects: one run, the images of its validation split") {
                  "and validation is a part of it"));
 }
 
-TEST_CASE("data --suspects: one run whose validation images have a folder, after they changed") {
+TEST_CASE(
+    "data --suspects follows one run whose validation images have a folder, after they changed") {
   const Colours colours;
   std::filesystem::create_directories(colours.work / "validation");
   for (const char* name : {"red", "blue"}) {
@@ -248,7 +249,7 @@ TEST_CASE("data --suspects: one run whose validation images have a folder, after
   CHECK(contains(text.out, "judged: 47 of 94 images"));
 }
 
-TEST_CASE("data --suspects: results of other images or an existing output, an error") {
+TEST_CASE("data --suspects: results of other images or an existing output are an error") {
   const Colours colours, others;
   REQUIRE(colours.crossval().code == 0);
   const Result foreign = others.suspects(colours.folder());

@@ -46,7 +46,7 @@ std::map<std::string, std::string> states(const Result& result) {
 
 }  // namespace
 
-TEST_CASE("sweep: two axes, every point is trained and summarized") {
+TEST_CASE("sweep: every point of two axes is trained and summarized") {
   const Small small;
   const Result result = run(small.sweep({}), {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}});
   INFO(result.err);
@@ -72,7 +72,7 @@ TEST_CASE("sweep: two axes, every point is trained and summarized") {
   }
 }
 
-TEST_CASE("sweep: killed and started again, finished points are not repeated") {
+TEST_CASE("sweep: finished points are not repeated when it is killed and started again") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16,24"});
   Path first = small.folder() / "batch_size=8" / "run.json";
@@ -93,7 +93,7 @@ TEST_CASE("sweep: killed and started again, finished points are not repeated") {
   CHECK(again.event("sweep")["rows"].size() == 3);
 }
 
-TEST_CASE("sweep: the folder of a running sweep, an error") {
+TEST_CASE("sweep: the folder of a running sweep is an error") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
   Program program(arguments);
@@ -110,7 +110,7 @@ TEST_CASE("sweep: the folder of a running sweep, an error") {
   program.wait();
 }
 
-TEST_CASE("sweep: SIGTERM, the point is saved and resumed later") {
+TEST_CASE("sweep: SIGTERM saves the point, which is resumed later") {
   const Small small(150);
   const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
   Program program(arguments);
@@ -136,7 +136,7 @@ TEST_CASE("sweep: SIGTERM, the point is saved and resumed later") {
   CHECK(diff.event("diff")["step"].is_null());
 }
 
-TEST_CASE("sweep: a point fails, it is listed and the others are trained") {
+TEST_CASE("sweep: a point that fails is listed, and the others are trained") {
   const Small small;
   const Arguments arguments = small.sweep({"--over", "optimizer.sgd.learning_rate=1e30,0.01"});
   const Result result = run(arguments);
@@ -175,7 +175,7 @@ TEST_CASE("sweep --launcher slurm: the script trains the points") {
   CHECK(rows[1]["runs"] == 1);
 }
 
-TEST_CASE("sweep and compare and report: --last, the last checkpoints in place of the best") {
+TEST_CASE("sweep and compare and report: --last shows the last checkpoints in place of the best") {
   const Pictures pictures;
   const Path folder = pictures.work / "sweep";
   const Arguments arguments{"sweep",
@@ -224,7 +224,7 @@ TEST_CASE("sweep and compare and report: --last, the last checkpoints in place o
   CHECK(run(collect).code == 3);
 }
 
-TEST_CASE("diff and compare: runs of two seeds, their parameters differ before the first step") {
+TEST_CASE("diff and compare: the parameters of runs of two seeds differ before the first step") {
   const Small small;
   const Path a = small.work / "a", b = small.work / "b";
   REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);
@@ -265,7 +265,7 @@ TEST_CASE("diff and compare: runs of two seeds, their parameters differ before t
   CHECK(contains(rest.out, "has no part in McNemar's test: "));
 }
 
-TEST_CASE("compare: a run that was trained again, its stored predictions are not used") {
+TEST_CASE("compare: the stored predictions of a run that was trained again are not used") {
   const Small small;
   const Path a = small.work / "a", b = small.work / "b";
   REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);

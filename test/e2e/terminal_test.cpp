@@ -42,7 +42,7 @@ std::string shown(const Arguments& arguments, const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("train: TERM=dumb, no escape sequences and no rewritten line") {
+TEST_CASE("train: TERM=dumb prints no escape sequences and no rewritten line") {
   const Workspace work;
   const std::string config = work.config(concat(R"(
 model: {layers: [flatten, dense: 10]}
@@ -63,7 +63,7 @@ train: {max_steps: 4, batch_size: 32}
   CHECK(train("xterm").find('\x1b') != std::string::npos);
 }
 
-TEST_CASE("help: on a terminal, no line is longer than its 80 columns but those of examples") {
+TEST_CASE("help: no line is longer than the 80 columns of a terminal but those of examples") {
   for (const Arguments& arguments : {Arguments{"train", "--help"}, Arguments{"--help"}}) {
     const std::string help = shown(arguments, "xterm");
     bool is_example = false;

@@ -53,7 +53,7 @@ TEST_CASE("unfreeze: layers and statistics keep their bits until their stage") {
   CHECK(steps[10].contains("Conv1/kernel/average"));
 }
 
-TEST_CASE("unfreeze: a resume at any step, the bits of an uninterrupted run") {
+TEST_CASE("unfreeze: a resume at any step equals an uninterrupted run bit by bit") {
   const Pictures pictures(kStages);
   const Json reference = pictures.finished("whole", "auto", kKeepAll);
   check_same(reference, pictures.finished("off", "off", kKeepAll));
@@ -98,7 +98,7 @@ TEST_CASE("unfreeze: the first Adam step of a new parameter has the length of th
   CHECK(longest == doctest::Approx(1e-3).epsilon(0.01));
 }
 
-TEST_CASE("unfreeze: a checkpoint of a stage that the config does not have, an error") {
+TEST_CASE("unfreeze: a checkpoint of a stage that the config does not have is an error") {
   const Pictures pictures(kStages);
   pictures.finished("run", "auto", {});
   const Result result = run({"evaluate", (pictures.work / "run").string(), "--last", "--set",
@@ -109,7 +109,7 @@ TEST_CASE("unfreeze: a checkpoint of a stage that the config does not have, an e
         std::string::npos);
 }
 
-TEST_CASE("plan: unfreeze, the stages with their steps") {
+TEST_CASE("plan: unfreeze shows the stages with their steps") {
   const Pictures pictures(kStages);
   const Result plan = run({"plan", pictures.config});
   INFO(plan.err);
@@ -119,7 +119,7 @@ TEST_CASE("plan: unfreeze, the stages with their steps") {
   CHECK(plan.out.find("learning rate times") != std::string::npos);
 }
 
-TEST_CASE("unfreeze: impossible stages, an error before the first step") {
+TEST_CASE("unfreeze: impossible stages are an error before the first step") {
   const auto message = [](const std::string& stages) {
     const Pictures pictures("freeze: all, unfreeze: " + stages);
     const Result result = run(pictures.train("run", "auto"));

@@ -108,7 +108,7 @@ void check_says(const Result& result, const std::vector<std::string>& parts) {
 
 }  // namespace
 
-TEST_CASE("train: an unreadable image, the last step is saved and the run can be resumed") {
+TEST_CASE("train: an unreadable image saves the last step, and the run can be resumed") {
   const Job job;
   const Json whole = job.finished("whole");
   const Damage damage(job.file(Split::kTrain, 20));
@@ -123,8 +123,7 @@ TEST_CASE("train: an unreadable image, the last step is saved and the run can be
   check_same(whole, job.finished("run", {"--resume"}));
 }
 
-TEST_CASE(
-    "train: an unreadable validation image, the last step is saved and the run can be resumed") {
+TEST_CASE("train: an unreadable validation image saves the last step, and the run can be resumed") {
   const Job job;
   const Json whole = job.finished("whole");
   const Damage damage(job.file(Split::kValidation, 9));
@@ -144,7 +143,7 @@ TEST_CASE(
   CHECK(first->at("step") == 5);
 }
 
-TEST_CASE("evaluate and predict: on_error replace, unreadable images are left out with a message") {
+TEST_CASE("evaluate and predict: on_error replace leaves out unreadable images with a message") {
   const Job job;
   const Arguments replace{"--set", "data.on_error=replace", "--set", "train.epochs=1"};
   CHECK(job.finished("run", replace).at("metrics").at("validation").at("count") == 14);
@@ -175,8 +174,7 @@ TEST_CASE("evaluate and predict: on_error replace, unreadable images are left ou
   check_says(again, {"1 of 14 files skipped (validation)", "1 of 34 files replaced (train)"});
 }
 
-TEST_CASE(
-    "train: one of two processes cannot read an image, both end after the last step is saved") {
+TEST_CASE("train: two processes end after the last step is saved when one cannot read an image") {
   const Job job;
   Arguments more;
   Split split = Split::kTrain;

@@ -37,7 +37,7 @@ Path exported(const Workspace& work, const std::string& model, const std::string
 
 }  // namespace
 
-TEST_CASE("commands: a config without a run, the untrained model is evaluated and exported") {
+TEST_CASE("commands: the untrained model of a config without a run is evaluated and exported") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Result evaluated = run({"evaluate", config, "--json"});
@@ -60,7 +60,7 @@ TEST_CASE("commands: a config without a run, the untrained model is evaluated an
   CHECK_FALSE(values_of(exported(work, config, "initial.safetensors")).empty());
 }
 
-TEST_CASE("commands: a config with --weights of a run, the model of the run") {
+TEST_CASE("commands: a config with --weights of a run gives the model of the run") {
   const Workspace work;
   const std::string config = digits_config(work);
   REQUIRE(run({"train", config, "--quiet"}).code == 0);
@@ -93,7 +93,7 @@ TEST_CASE("commands: a config with --weights of a run, the model of the run") {
   refuses({"predict", config, "--weights", "no/where"}, 3, "no/where: there is no such file");
 }
 
-TEST_CASE("train: allow_missing, one line each for unused and initialised tensors") {
+TEST_CASE("train: allow_missing prints one line each for unused and initialised tensors") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Path file = exported(work, config, "first.safetensors");
@@ -118,7 +118,8 @@ TEST_CASE("train: allow_missing, one line each for unused and initialised tensor
   CHECK_FALSE(contains(result.err, "\\x0a"));
 }
 
-TEST_CASE("predict: --weights of which no tensor fits, an error with the names that are expected") {
+TEST_CASE(
+    "predict: the error of --weights of which no tensor fits has the names that are expected") {
   const Workspace work;
   const std::string config = digits_config(work);
   const Path file = work / "other.safetensors";
@@ -132,7 +133,8 @@ TEST_CASE("predict: --weights of which no tensor fits, an error with the names t
                  "are the names: conv2d/kernel, "));
 }
 
-TEST_CASE("commands: --weights imagenet, the weights of the backbone and an initialised head") {
+TEST_CASE(
+    "commands: --weights imagenet loads the weights of the backbone and initialises the head") {
   const Pictures pictures;
   const Workspace& work = pictures.work;
   const Environment weights{{"WEIGHTS_DIR", work / "."}};
@@ -177,7 +179,7 @@ TEST_CASE("commands: --weights imagenet, the weights of the backbone and an init
   CHECK(contains(none.err, "0.35_224_no_top.h5 is in none of"));
 }
 
-TEST_CASE("predict: a config without its data, classes are numbers") {
+TEST_CASE("predict: classes are numbers for a config without its data") {
   const Pictures pictures;
   const Workspace& work = pictures.work;
   std::filesystem::rename(work / "validation", work / "images");

@@ -37,7 +37,7 @@ std::string small_config(const Workspace& work) {
 
 }  // namespace
 
-TEST_CASE("trainer --version: --verbose, the version of every library") {
+TEST_CASE("trainer --version: --verbose prints the version of every library") {
   const Result result = run({"--version", "--verbose"});
   CHECK(result.code == 0);
   CHECK(result.err == "");
@@ -85,7 +85,7 @@ TEST_CASE("trainer --help: every command has examples with options that it accep
   CHECK(commands == 26);
 }
 
-TEST_CASE("validate --json: one object per config, with the locations of mistakes") {
+TEST_CASE("validate --json prints one object per config, with the locations of mistakes") {
   const Workspace work;
   const std::string good = small_config(work);
   const Path bad = work / "bad.yaml";
@@ -139,7 +139,7 @@ TEST_CASE("predict and export: --quiet prints no messages, export --json prints 
   CHECK(silent.out == loud.out);
 }
 
-TEST_CASE("plan --gpus: a key of the config, and --link and --workers need each other") {
+TEST_CASE("plan --gpus replaces a key of the config, and --link and --workers need each other") {
   const Workspace work;
   const std::string config = small_config(work);
   CHECK(run({"plan", config, "--gpus", "0"}).code == 0);
@@ -165,7 +165,7 @@ TEST_CASE("plan --gpus: a key of the config, and --link and --workers need each 
   CHECK(contains(link.err, "--workers"));
 }
 
-TEST_CASE("parallel.device: cuda on a machine without GPUs, valid until the device is opened") {
+TEST_CASE("parallel.device: cuda on a machine without GPUs is valid until the device is opened") {
   const Workspace work;
   const std::string config = small_config(work);
   const Result valid = run({"validate", config, "--set", "parallel.device=cuda"});
@@ -178,7 +178,7 @@ TEST_CASE("parallel.device: cuda on a machine without GPUs, valid until the devi
   CHECK(contains(train.err, "parallel.device"));
 }
 
-TEST_CASE("validate: a config that gives its sizes, errors of the model") {
+TEST_CASE("validate finds errors of the model for a config that gives its sizes") {
   const Workspace work;
   const auto validate = [&](const std::string& input, const std::string& layers) {
     return run({"validate",
@@ -221,7 +221,8 @@ TEST_CASE("validate: a config that gives its sizes, errors of the model") {
             .code == 0);
 }
 
-TEST_CASE("evaluate: a run without a test split, its validation split, also after the data moved") {
+TEST_CASE(
+    "evaluate uses the validation split of a run without a test split, also after the data moved") {
   const Workspace work;
   write_images(work / "pictures/train", 8, 1);
   write_images(work / "pictures/validation", 4, 2);
@@ -251,7 +252,7 @@ TEST_CASE("evaluate: a run without a test split, its validation split, also afte
   CHECK(contains(none.err, "--split train"));
 }
 
-TEST_CASE("evaluate: changed data with validation_split, an error for the validation split") {
+TEST_CASE("evaluate: changed data with validation_split are an error for the validation split") {
   const Workspace work;
   write_images(work / "pictures/train", 12, 1);
   const std::string config = pictures_config(work, ", validation_split: 0.25");
@@ -283,7 +284,7 @@ TEST_CASE("evaluate: changed data with validation_split, an error for the valida
   CHECK_FALSE(contains(resumed.err, "crc32c"));
 }
 
-TEST_CASE("train: skipped or replaced files, one warning") {
+TEST_CASE("train: skipped or replaced files cause one warning") {
   const Workspace work;
   write_images(work / "pictures/train", 12, 1);
   std::ofstream(work / "pictures/train/left/0.ppm") << "P6 no picture";
@@ -313,7 +314,7 @@ TEST_CASE("train: skipped or replaced files, one warning") {
   }
 }
 
-TEST_CASE("data: --json, and an error for a group that matches nothing") {
+TEST_CASE("data: --json prints the counts, and a group that matches nothing is an error") {
   const Workspace work;
   write_images(work / "pictures/train", 3, 1);
   write_images(work / "pictures/test", 2, 2);
@@ -334,7 +335,7 @@ TEST_CASE("data: --json, and an error for a group that matches nothing") {
   CHECK(contains(none.err, "matches none of the files"));
 }
 
-TEST_CASE("plan: an image folder, the number of samples per class") {
+TEST_CASE("plan prints the number of samples per class of an image folder") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   const std::string config = pictures_config(work);
@@ -346,7 +347,7 @@ TEST_CASE("plan: an image folder, the number of samples per class") {
   CHECK(one.event("plan").at("data").at("warnings").size() == 1);
 }
 
-TEST_CASE("export: an existing file, an error without --overwrite") {
+TEST_CASE("export: an existing file is an error without --overwrite") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   REQUIRE(run({"train", pictures_config(work), "--run-dir", work / "run"}).code == 0);
@@ -367,7 +368,7 @@ TEST_CASE("export: an existing file, an error without --overwrite") {
   CHECK(contains(folder.err, "is a folder"));
 }
 
-TEST_CASE("profile: an existing trace, an error") {
+TEST_CASE("profile: an existing trace is an error") {
   const Workspace work;
   const Path trace = work / "trace.json";
   std::ofstream(trace) << "precious";
@@ -377,7 +378,7 @@ TEST_CASE("profile: an existing trace, an error") {
   CHECK(read_text_file(trace) == "precious");
 }
 
-TEST_CASE("commands: a doubtful freeze, the same warning by validate, plan and train") {
+TEST_CASE("commands: validate, plan and train print the same warning of a doubtful freeze") {
   const auto warnings = [](const std::string& freeze) {
     const Pictures pictures(freeze);
     // Without the warning on batch norm, which needs the number of steps.
@@ -406,7 +407,7 @@ TEST_CASE("commands: a doubtful freeze, the same warning by validate, plan and t
   CHECK(warnings("freeze: none").empty());
 }
 
-TEST_CASE("launch: a command that several processes cannot run together, an error") {
+TEST_CASE("launch: a command that several processes cannot run together is an error") {
   for (const char* command : {"evaluate", "predict", "benchmark", "verify", "launch", "nothing"}) {
     const Result result = run({"launch", "-n", "2", "--", command, "x"});
     CHECK(result.code == 2);
@@ -414,7 +415,7 @@ TEST_CASE("launch: a command that several processes cannot run together, an erro
   }
 }
 
-TEST_CASE("train: more threads than cores, a warning") {
+TEST_CASE("train warns of more threads than cores") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
   const std::string config = pictures_config(work);
@@ -436,7 +437,7 @@ TEST_CASE("train: more threads than cores, a warning") {
   CHECK(warnings({"--set", concat("parallel.threads=", cores)}).empty());
 }
 
-TEST_CASE("commands: contradicting or impossible options, an error") {
+TEST_CASE("commands: contradicting or impossible options are an error") {
   const std::string config = test::source_file("configs/mnist.yaml");
   const auto error = [](const Arguments& arguments) {
     const Result result = run(arguments);

@@ -43,7 +43,7 @@ std::pair<std::string, std::string> planned(const std::string& config, const std
 
 }  // namespace
 
-TEST_CASE("plan: backbone.variant, with the key that decides it") {
+TEST_CASE("plan prints backbone.variant with the key that decides it") {
   const Workspace work;
   const std::string key = "model.backbone.variant";
   CHECK(planned(resnet50_config(work), key) == std::pair{"keras"s, "model.backbone.name"s});
@@ -56,7 +56,7 @@ TEST_CASE("plan: backbone.variant, with the key that decides it") {
   CHECK(contains(origin, "config.yaml:"));
 }
 
-TEST_CASE("plan and validate: a file of weights that train rejects, its error") {
+TEST_CASE("plan and validate print the error of a file of weights that train rejects") {
   const Workspace work;
   const Path other = work / "other.safetensors";
   test::write_state_dict(other, {{"encoder.weight", {1}, {1}}});

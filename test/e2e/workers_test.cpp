@@ -128,7 +128,7 @@ void check_survivor(Program& survivor, Program& killed, int rank_of_killed) {
 
 }  // namespace
 
-TEST_CASE("workers: TF_CONFIG, stopped in any way, the bits of one process") {
+TEST_CASE("workers: TF_CONFIG workers that are stopped in any way equal one process bit by bit") {
   const Reference reference;
   const Arguments first = shared(reference.config, reference.work / "run");
 
@@ -190,7 +190,7 @@ TEST_CASE("launch prints an error of several ranks once") {
   CHECK(used.err.find("no checkpoints") == used.err.rfind("no checkpoints"));
 }
 
-TEST_CASE("launch: a killed worker, the job is restarted and has the bits of one process") {
+TEST_CASE("launch restarts the job of a killed worker, which equals one process bit by bit") {
   const Reference reference;
   Arguments arguments = shared(reference.config, reference.work / "run");
   arguments.pop_back();  // --resume, which launch adds when it starts again
@@ -213,7 +213,8 @@ TEST_CASE("launch: a killed worker, the job is restarted and has the bits of one
         reference.finished.at("parameters_sha256"));
 }
 
-TEST_CASE("workers: interrupted at any moment with many evaluations, the bits of one process") {
+TEST_CASE(
+    "workers: interrupted at any moment with many evaluations, they equal one process bit by bit") {
   const Workspace work;
   const std::string config = config_of(work);
   Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
@@ -244,7 +245,7 @@ TEST_CASE("workers: interrupted at any moment with many evaluations, the bits of
   CHECK(last.event("finished").at("metrics") == whole.at("metrics"));
 }
 
-TEST_CASE("workers: early_stop, at the same step as one process") {
+TEST_CASE("workers: early_stop ends at the same step as one process") {
   const Workspace work;
   const std::string config = config_of(work);
   // No loss improves by so much: the second evaluation is the last.
@@ -274,7 +275,7 @@ TEST_CASE("workers: early_stop, at the same step as one process") {
   CHECK(again[0].event("finished").at("steps") == 8);
 }
 
-TEST_CASE("workers: shard off, all samples per worker, as replicas of one process") {
+TEST_CASE("workers: shard off gives each worker all samples, as replicas of one process") {
   const Workspace work;
   const std::string config = config_of(work);
   const Arguments more{"--epochs",     "2",
@@ -311,7 +312,7 @@ TEST_CASE("workers: shard off, all samples per worker, as replicas of one proces
   CHECK(verified.err.find("parallel.shard: with off") != std::string::npos);
 }
 
-TEST_CASE("plan: a task of a cluster, its rank, and a simulation of larger clusters") {
+TEST_CASE("plan prints the rank of a task of a cluster, and simulates larger clusters") {
   const Workspace work;
   const std::string config = config_of(work);
   const Arguments arguments{"plan", config, "--set", "parallel.lr_scaling=none"};
@@ -343,7 +344,7 @@ TEST_CASE("plan: a task of a cluster, its rank, and a simulation of larger clust
   CHECK(wrong.err.find("--link: expected a bandwidth") != std::string::npos);
 }
 
-TEST_CASE("plan --measured: a measurement of another model or batch, an error") {
+TEST_CASE("plan --measured: a measurement of another model or batch is an error") {
   const Workspace work;
   const std::string config = config_of(work);
   const Path measured = work / "measured.jsonl";
@@ -372,7 +373,7 @@ TEST_CASE("plan --measured: a measurement of another model or batch, an error") 
   CHECK(run(predict).code == 0);
 }
 
-TEST_CASE("workers: one is killed during an evaluation, the other names the last checkpoint") {
+TEST_CASE("workers: the other names the last checkpoint when one is killed during an evaluation") {
   const Workspace work;
   const std::string config = config_of(work);
   // Nearly all time goes to evaluations.
@@ -387,7 +388,7 @@ TEST_CASE("workers: one is killed during an evaluation, the other names the last
   CHECK(results[0].err.find(", last checkpoint at step ") != std::string::npos);
 }
 
-TEST_CASE("workers: batch_norm sync, the loss of one process") {
+TEST_CASE("workers: batch_norm sync has the loss of one process") {
   const Workspace work;
   const std::string config =
       work.config(kModel + ("data: {format: idx, limit: 321, path: " + work.data() + R"(}
@@ -404,7 +405,7 @@ parallel: {threads: 1, batch_norm: {sync: true}}
         doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-4));
 }
 
-TEST_CASE("workers: a step without samples of the chief, its loss with the penalty") {
+TEST_CASE("workers: a step without samples of the chief has its loss with the penalty") {
   const Workspace work;
   const std::string config = work.config(R"(model:
   layers:
@@ -428,7 +429,7 @@ run: {log_every: 1 steps}
         doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-6));
 }
 
-TEST_CASE("workers: different settings, an error of every worker") {
+TEST_CASE("workers: different settings are an error of every worker") {
   const Workspace work;
   const auto results =
       Two(shared(config_of(work), work / "run"), {"--set", "train.max_steps=3", "--seed", "8"})
@@ -441,7 +442,7 @@ TEST_CASE("workers: different settings, an error of every worker") {
   }
 }
 
-TEST_CASE("workers: missing or wrong settings, an error") {
+TEST_CASE("workers: missing or wrong settings are an error") {
   const Workspace work;
   const std::string config = config_of(work);
   const Cluster cluster;
@@ -455,7 +456,7 @@ TEST_CASE("workers: missing or wrong settings, an error") {
   CHECK_FALSE(std::filesystem::exists(work / "run"));
 }
 
-TEST_CASE("workers: an evaluator, the metrics of the last checkpoint") {
+TEST_CASE("workers: an evaluator prints the metrics of the last checkpoint") {
   const Workspace work;
   const Arguments arguments =
       with(shared(config_of(work), work / "run"),

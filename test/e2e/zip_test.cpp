@@ -44,7 +44,7 @@ void write_splits(const Path& folder) {
 
 }  // namespace
 
-TEST_CASE("train: a zip archive of class folders, the result of the unpacked folder") {
+TEST_CASE("train: a zip archive of class folders has the result of the unpacked folder") {
   const Here here;
   write_images(here.folder / "unpacked/photos", 12, 1);
   write_zip_of(here.folder / "unpacked/photos", here.folder / "photos.zip");
@@ -77,7 +77,7 @@ TEST_CASE("train: a zip archive of class folders, the result of the unpacked fol
                  "photos.zip` trains"));
 }
 
-TEST_CASE("new: the folders of splits in a zip archive, also in a folder that holds them") {
+TEST_CASE("new finds the folders of splits in a zip archive, also in a folder that holds them") {
   for (const std::string top : {"", "photos-main"}) {
     CAPTURE(top);
     const Here here;
@@ -106,7 +106,7 @@ TEST_CASE("new: the folders of splits in a zip archive, also in a folder that ho
   }
 }
 
-TEST_CASE("new: a zip archive without images of two classes, an error with the reason") {
+TEST_CASE("new: the error of a zip archive without images of two classes has the reason") {
   const Here here;
   write_images(here.folder / "unpacked", 2, 1);
   write_zip_of(here.folder / "unpacked/left", here.folder / "flat.zip");
@@ -131,7 +131,7 @@ TEST_CASE("new: a zip archive without images of two classes, an error with the r
   CHECK(!fs::exists(here.folder / "flat.yaml"));
 }
 
-TEST_CASE("predict: an archive, a folder and an image in it") {
+TEST_CASE("predict accepts an archive, a folder and an image in it") {
   const Here here;
   write_splits(here.folder / "photos");
   write_zip_of(here.folder / "photos", here.folder / "photos.zip");
@@ -165,7 +165,7 @@ TEST_CASE("predict: an archive, a folder and an image in it") {
   CHECK(contains(other.err, "other.zip/test: no such file"));
 }
 
-TEST_CASE("train: a config beside a zip archive, from another folder") {
+TEST_CASE("train: a config beside a zip archive works from another folder") {
   const Here here;
   write_splits(here.folder / "unpacked");
   fs::create_directories(here.folder / "project");

@@ -103,7 +103,7 @@ std::vector<ArrayAdvice> make_advices() {
 
 }  // namespace
 
-TEST_CASE("messages: each advice on arrays, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on arrays succeeds") {
   const Arrays arrays;
   arrays.place.check_success(arrays.train(""));
   for (const ArrayAdvice& advice : make_advices()) {

@@ -286,24 +286,24 @@ struct TextAdvice {
 
 }  // namespace
 
-TEST_CASE("messages: each advice on a key of data, the config that follows it is valid") {
+TEST_CASE("messages: the config that follows each advice on a key of data is valid") {
   check_keys("PHOTOS", make_data_advices());
   check_keys("LISTED", make_csv_advices());
 }
 
-TEST_CASE("messages: each advice on a key of the model, the config that follows it is valid") {
+TEST_CASE("messages: the config that follows each advice on a key of the model is valid") {
   check_keys("PHOTOS", make_model_advices());
 }
 
-TEST_CASE("messages: each advice on shapes of the model, the plan that follows it succeeds") {
+TEST_CASE("messages: the plan that follows each advice on shapes of the model succeeds") {
   check_keys("PHOTOS", make_shape_advices(), "plan ");
 }
 
-TEST_CASE("messages: each advice on a key of training, the config that follows it is valid") {
+TEST_CASE("messages: the config that follows each advice on a key of training is valid") {
   check_keys("PHOTOS", make_training_advices());
 }
 
-TEST_CASE("messages: each advice on the text of a config, the config that follows it is valid") {
+TEST_CASE("messages: the config that follows each advice on the text of a config is valid") {
   const AdvicePlace place;
   const std::string rest = read_text_file(place.work / "photos.yaml");
   const auto validate = [&](const std::string& text) {

@@ -160,7 +160,7 @@ void write_archive(const AdvicePlace& place, const std::vector<test::ZipEntry>& 
 
 }  // namespace
 
-TEST_CASE("messages: each advice on data.relabel, the corrections that follow it are read") {
+TEST_CASE("messages: the corrections that follow each advice on data.relabel are read") {
   const AdvicePlace place;
   write_images(place.with_paths("BESIDE"), 6, 2);
   check_files(place, "FIX", "data PHOTOS --set data.relabel=FIX", make_relabel_advices());
@@ -176,11 +176,11 @@ TEST_CASE("messages: each advice on data.relabel, the corrections that follow it
   other.check_success("data PHOTOS --set data.relabel=FIX --set 'data.relabel=\"\"'");
 }
 
-TEST_CASE("messages: each advice on a list of images, the list that follows it is read") {
+TEST_CASE("messages: the list that follows each advice on a list of images is read") {
   check_files(AdvicePlace(), "LIST", "data LISTED", make_list_advices());
 }
 
-TEST_CASE("messages: each advice on a zip archive, the archive that follows it is read") {
+TEST_CASE("messages: the archive that follows each advice on a zip archive is read") {
   const AdvicePlace place;
   const auto read = [&](const std::string& image) {
     return read_text_file(place.with_paths("IMAGES/" + image));
@@ -228,7 +228,7 @@ TEST_CASE("messages: each advice on a zip archive, the archive that follows it i
   place.check_success(command + "'data.classes=[left, right]'");
 }
 
-TEST_CASE("messages: each advice on groups and divisions, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on groups and divisions succeeds") {
   check_each({
       {"group_by: one group",
        {},

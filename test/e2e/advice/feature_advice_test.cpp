@@ -269,7 +269,7 @@ std::vector<Advice> make_sweep_advices() {
 
 }  // namespace
 
-TEST_CASE("messages: each advice on a file of a run, the command that writes it again succeeds") {
+TEST_CASE("messages: the command that each advice on a file of a run gives writes it again") {
   const Runs runs;
   runs.place.check_success("evaluate RUN --calibrate");
   for (const Repair& repair : make_repairs()) check_repair(runs.place, repair);
@@ -280,16 +280,16 @@ TEST_CASE("messages: each advice on a file of a run, the command that writes it 
                 }});
 }
 
-TEST_CASE("messages: each advice on options and runs, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on options and runs succeeds") {
   const Runs runs;
   for (const Advice& advice : make_run_advices()) check_advice(runs.place, advice);
 }
 
-TEST_CASE("messages: each advice on sweeps, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on sweeps succeeds") {
   check_each(make_sweep_advices());
 }
 
-TEST_CASE("messages: each advice on crossval and suspects, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on crossval and suspects succeeds") {
   const AdvicePlace place;
   place.check_success("crossval PHOTOS --folds 2 --dir FOLDS");
   const std::string suspects = "data PHOTOS --suspects FOLDS --output FREE --overwrite";
@@ -333,7 +333,7 @@ TEST_CASE("messages: each advice on crossval and suspects, the command that foll
   }
 }
 
-TEST_CASE("compare: damaged predictions, the advised command writes them again") {
+TEST_CASE("compare: the advised command writes damaged predictions again") {
   const Runs runs;
   const AdvicePlace& place = runs.place;
   const Path file = place.with_paths("RUN/predictions.jsonl");
@@ -351,7 +351,7 @@ TEST_CASE("compare: damaged predictions, the advised command writes them again")
   place.check_success("compare RUN OTHER");
 }
 
-TEST_CASE("train: the run folder is in use, the advised other folder or waiting succeeds") {
+TEST_CASE("train: the advised other folder or waiting succeeds where the run folder is in use") {
   const AdvicePlace place;
   Program program({"train", place.with_paths("PHOTOS"), "--json", "--run-dir",
                    place.with_paths("RUN"), "--set", "train.max_steps=1000000"});
@@ -368,7 +368,7 @@ TEST_CASE("train: the run folder is in use, the advised other folder or waiting 
   place.check_success(train);
 }
 
-TEST_CASE("messages: each advice on several labels, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on several labels succeeds") {
   const AdvicePlace place;
   std::string list = "path,bright,wide\n";
   for (const char* name : {"left", "right"}) {

@@ -209,7 +209,7 @@ std::vector<LaunchAdvice> make_launch_advices() {
 
 }  // namespace
 
-TEST_CASE("messages: each advice on the place of a rank, the ranks that follow it succeed") {
+TEST_CASE("messages: the ranks that follow each advice on the place of a rank succeed") {
   const Place place;
   for (const Advice& advice : make_advices()) {
     INFO(std::string(advice.text));
@@ -220,7 +220,7 @@ TEST_CASE("messages: each advice on the place of a rank, the ranks that follow i
   }
 }
 
-TEST_CASE("messages: each advice on a launched job, the job that follows it succeeds") {
+TEST_CASE("messages: the job that follows each advice on a launched job succeeds") {
   const Place place;
   for (const LaunchAdvice& advice : make_launch_advices()) {
     INFO(std::string(advice.text));
@@ -238,7 +238,8 @@ TEST_CASE("messages: each advice on a launched job, the job that follows it succ
   CHECK(run({"validate", place.config()}).code == 0);
 }
 
-TEST_CASE("train: the port of rank 0 is in use, the advised port or the same port later succeeds") {
+TEST_CASE(
+    "train: the advised port or the same port later succeeds where the port of rank 0 is in use") {
   const Place place;
   int number = 0;
   {
@@ -256,7 +257,7 @@ TEST_CASE("train: the port of rank 0 is in use, the advised port or the same por
 }
 
 TEST_CASE(
-    "train: a task at a loopback address beside another host, the advised host name succeeds") {
+    "train: the advised host name succeeds for a task at a loopback address beside another host") {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   addrinfo* found = nullptr;

@@ -292,24 +292,23 @@ void damage_image(const Path& image) { fs::resize_file(image, 100); }
 
 }  // namespace
 
-TEST_CASE("messages: each advice on runs and ranks, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on runs and ranks succeeds") {
   check_each(make_run_advices());
 }
 
-TEST_CASE("messages: each advice on lists of images, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on lists of images succeeds") {
   check_each(make_list_advices());
 }
 
-TEST_CASE("messages: each advice on data and models, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on data and models succeeds") {
   check_each(make_data_advices());
 }
 
-TEST_CASE(
-    "messages: each advice on a command and its files, the command that follows it succeeds") {
+TEST_CASE("messages: the command that follows each advice on a command and its files succeeds") {
   check_each(make_command_advices());
 }
 
-TEST_CASE("messages: options of other programs, the advised option is accepted") {
+TEST_CASE("messages: the advised option is accepted in place of options of other programs") {
   struct Option {
     const char *option, *text;
     // Completes the text, or replaces it where a word of it stands for a value; may be "".
@@ -342,7 +341,7 @@ TEST_CASE("messages: options of other programs, the advised option is accepted")
   }
 }
 
-TEST_CASE("train: an image of a folder is removed during the run, both advices succeed") {
+TEST_CASE("train: both advices succeed after an image of a folder is removed during the run") {
   const Stopped stopped("PHOTOS", remove_image);
   const AdvicePlace& place = stopped.place;
   CAPTURE(stopped.error);
@@ -356,7 +355,7 @@ TEST_CASE("train: an image of a folder is removed during the run, both advices s
   place.check_success(stopped.resume);
 }
 
-TEST_CASE("train: an image is damaged during the run, the advice to replace it succeeds") {
+TEST_CASE("train: the advice to replace an image that is damaged during the run succeeds") {
   const Stopped stopped("PHOTOS", damage_image);
   CAPTURE(stopped.error);
   CHECK(contains(stopped.error, "or with --resume --set data.on_error=replace"));
@@ -366,7 +365,8 @@ TEST_CASE("train: an image is damaged during the run, the advice to replace it s
   stopped.place.check_success(stopped.resume);
 }
 
-TEST_CASE("train: an image of a csv is removed during the run, the advice to replace it succeeds") {
+TEST_CASE(
+    "train: the advice to replace an image of a csv that is removed during the run succeeds") {
   const Stopped stopped("LISTED", remove_image);
   CAPTURE(stopped.error);
   CHECK(contains(stopped.error, "or with --resume --set data.on_error=replace"));
