@@ -165,7 +165,7 @@ void print_answers(const Case& one, std::ostream& out) {
 
 }  // namespace
 
-TEST_CASE("infer: one changed input of each op, the golden shapes and errors") {
+TEST_CASE("infer returns the golden shapes and errors for one changed input of each op") {
   std::ostringstream printed;
   for (const auto& cases : {windows(), rows_and_elements(), normalizations_and_updates()}) {
     for (const Case& one : cases) print_answers(one, printed);

@@ -57,7 +57,7 @@ const Shape kImage{kBatch, 6, 6, 4};
 
 }  // namespace
 
-TEST_CASE("differentiate: Conv, nodes for the activation, then data, then weights") {
+TEST_CASE("differentiate: Conv adds nodes for the activation, then data, then weights") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   const ValueId kernel = rule.parameter("layer/kernel", {3, 3, 4, 8});
@@ -90,7 +90,7 @@ TEST_CASE("differentiate: Conv, nodes for the activation, then data, then weight
   }
 }
 
-TEST_CASE("differentiate: Dense, gradients of weights in float32 and of x in its type") {
+TEST_CASE("differentiate: Dense has gradients of weights in float32 and of x in its type") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5}, Role::kActivation, DType::kBFloat16);
   const ValueId kernel = rule.parameter("layer/kernel", {5, 3});
@@ -103,7 +103,7 @@ TEST_CASE("differentiate: Dense, gradients of weights in float32 and of x in its
   CHECK(rule.graph[rule.gradients[1]].type == DType::kFloat32);
 }
 
-TEST_CASE("differentiate: Pool, an index for max and none for average") {
+TEST_CASE("differentiate: Pool keeps an index for max and none for average") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   Pool pool{Pool::Kind::kMax, {{2, 2}, {2, 2}}, false};
@@ -139,7 +139,7 @@ TEST_CASE("differentiate: Pool, an index for max and none for average") {
   }
 }
 
-TEST_CASE("differentiate: Activate, from its output where possible and else from its input") {
+TEST_CASE("differentiate: Activate uses its output where possible and else its input") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   SUBCASE("relu") {
@@ -153,13 +153,14 @@ TEST_CASE("differentiate: Activate, from its output where possible and else from
   CHECK(rule.emitted() == "activate_backward");
 }
 
-TEST_CASE("differentiate: Softmax, one node") {
+TEST_CASE("differentiate: Softmax adds one node") {
   Rule rule;
   rule.run(Softmax{}, {rule.value("x", {kBatch, 5})});
   CHECK(rule.emitted() == "softmax_backward");
 }
 
-TEST_CASE("differentiate: BatchNorm, one node for three gradients, with y for a fused activation") {
+TEST_CASE(
+    "differentiate: BatchNorm adds one node for three gradients, with y for a fused activation") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   const ValueId gamma = rule.parameter("layer/gamma", {4});
@@ -190,7 +191,7 @@ TEST_CASE("differentiate: BatchNorm, one node for three gradients, with y for a 
   }
 }
 
-TEST_CASE("differentiate: Dropout, the same rate, layer and seed backward") {
+TEST_CASE("differentiate: Dropout has the same rate, layer and seed backward") {
   Rule rule;
   rule.run(Dropout{0.25f, 3, 17}, {rule.value("x", {kBatch, 5})});
   const auto& op = std::get<Dropout>(rule.graph.nodes[1].op);
@@ -199,7 +200,7 @@ TEST_CASE("differentiate: Dropout, the same rate, layer and seed backward") {
   CHECK(op.seed == 17);
 }
 
-TEST_CASE("differentiate: Add, Concat, Reshape and ZeroPad, gradients are moved back") {
+TEST_CASE("differentiate: Add, Concat, Reshape and ZeroPad move gradients back") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   SUBCASE("add") {
@@ -227,7 +228,7 @@ TEST_CASE("differentiate: Add, Concat, Reshape and ZeroPad, gradients are moved 
 }
 
 TEST_CASE(
-    "differentiate: Multiply, AddBias, GroupNorm, UpSample and ConvBackwardData, their nodes") {
+    "differentiate: Multiply, AddBias, GroupNorm, UpSample and ConvBackwardData add their nodes") {
   Rule rule;
   const ValueId x = rule.value("x", kImage);
   SUBCASE("multiply") {
@@ -258,7 +259,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("differentiate: Loss, the gradient of the logits as its second output") {
+TEST_CASE("differentiate: Loss has the gradient of the logits as its second output") {
   Graph graph;
   Value logits, labels;
   logits.shape = {kBatch, 10};
@@ -273,7 +274,7 @@ TEST_CASE("differentiate: Loss, the gradient of the logits as its second output"
   CHECK(gradients == std::vector<ValueId>{graph.nodes[0].outputs[1], kNoValue});
 }
 
-TEST_CASE("differentiate: no gradient of the output, no node and no gradient") {
+TEST_CASE("differentiate adds no node and no gradient where the output has no gradient") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   rule.graph.add1(Activate{kRelu}, {x}, "layer", {});
@@ -281,7 +282,7 @@ TEST_CASE("differentiate: no gradient of the output, no node and no gradient") {
   CHECK(rule.graph.nodes.size() == 1);
 }
 
-TEST_CASE("differentiate: ops of the backward pass, std::logic_error") {
+TEST_CASE("differentiate throws std::logic_error for ops of the backward pass") {
   Rule rule;
   const ValueId x = rule.value("x", {kBatch, 5});
   CHECK_THROWS_AS(rule.run(Slice{0, 2}, {x}), std::logic_error);
@@ -289,7 +290,8 @@ TEST_CASE("differentiate: ops of the backward pass, std::logic_error") {
   CHECK_THROWS_AS(other.run(L2Penalty{1}, {other.parameter("w", {3})}), std::logic_error);
 }
 
-TEST_CASE("differentiate: each op without a gradient of its output or a wanted input, no node") {
+TEST_CASE(
+    "differentiate adds no node for an op without a gradient of its output or a wanted input") {
   const Window two{{2, 2}, {2, 2}};
   const Op ops[] = {Activate{kRelu},
                     Pool{Pool::Kind::kMax, two, false},

@@ -31,7 +31,7 @@ struct Small {
 
 }  // namespace
 
-TEST_CASE("Graph: producer(), consumers() and find(), the nodes and values") {
+TEST_CASE("Graph: producer(), consumers() and find() return the nodes and values") {
   Small s;
   CHECK(s.graph.producer(s.y) == 0);
   CHECK(s.graph.producer(s.x) == -1);
@@ -43,7 +43,8 @@ TEST_CASE("Graph: producer(), consumers() and find(), the nodes and values") {
   CHECK(s.graph[s.y].shape == Shape{kBatch, 2});
 }
 
-TEST_CASE("Graph: add() of a node with a wrong input, an error with the layer and its place") {
+TEST_CASE(
+    "Graph: add() of a node with a wrong input throws an error with the layer and its place") {
   Small s;
   try {
     s.graph.add1(Conv{}, {s.z, s.kernel}, "conv2d", {"m.yaml", 3, 5});
@@ -54,9 +55,9 @@ TEST_CASE("Graph: add() of a node with a wrong input, an error with the layer an
   CHECK_THROWS_AS(s.graph.add1(BatchNorm{}, {s.z}, "norm", {}), std::logic_error);
 }
 
-TEST_CASE("verify: a graph made by add(), accepted") { CHECK_NOTHROW(verify(Small().graph)); }
+TEST_CASE("verify accepts a graph made by add()") { CHECK_NOTHROW(verify(Small().graph)); }
 
-TEST_CASE("verify: broken invariants, std::logic_error") {
+TEST_CASE("verify throws std::logic_error for broken invariants") {
   Small s;
   SUBCASE("use before production") { std::swap(s.graph.nodes[0], s.graph.nodes[1]); }
   SUBCASE("two producers") { s.graph.nodes[1].outputs = {s.y}; }
@@ -71,13 +72,14 @@ TEST_CASE("verify: broken invariants, std::logic_error") {
   CHECK_THROWS_AS(verify(s.graph), std::logic_error);
 }
 
-TEST_CASE("verify: an activation in bfloat16, accepted") {
+TEST_CASE("verify accepts an activation in bfloat16") {
   Small s;
   s.graph[s.y].type = DType::kBFloat16;
   CHECK_NOTHROW(verify(s.graph));
 }
 
-TEST_CASE("flops: Conv, Dense and their gradients, twice the multiply-accumulates of a sample") {
+TEST_CASE(
+    "flops of Conv, Dense and their gradients are twice the multiply-accumulates of a sample") {
   Graph graph;
   const ValueId x = graph.add_value(value("x", {kBatch, 8, 8, 4}, Role::kInput));
   const ValueId kernel = graph.add_value(value("k", {3, 3, 2, 6}, Role::kParameter));
@@ -94,7 +96,7 @@ TEST_CASE("flops: Conv, Dense and their gradients, twice the multiply-accumulate
   CHECK(flops(graph, graph.nodes[4]) == conv);
 }
 
-TEST_CASE("print: a graph, its values, attributes and layers") {
+TEST_CASE("print writes the values, attributes and layers of a graph") {
   std::ostringstream out;
   print(Small().graph, out);
   CHECK(out.str() ==

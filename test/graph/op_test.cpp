@@ -18,7 +18,7 @@ std::vector<Op> one_of_each(std::index_sequence<I...>) {
 
 }  // namespace
 
-TEST_CASE("name_of: every op, a unique name") {
+TEST_CASE("name_of returns a unique name for every op") {
   const auto ops = one_of_each(std::make_index_sequence<std::variant_size_v<Op>>());
   std::set<std::string> names;
   for (const Op& op : ops) {
@@ -30,7 +30,7 @@ TEST_CASE("name_of: every op, a unique name") {
   CHECK(names.contains("l2_penalty"));
 }
 
-TEST_CASE("describe: attributes of ops in short form, without defaults") {
+TEST_CASE("describe writes attributes of ops in short form, without defaults") {
   Window window{{3, 3}, {2, 2}, {1, 1}, {0, 0}, {1, 1}};
   const Activation relu{Activation::Kind::kRelu, 0};
   CHECK(describe(Conv{window, 1, true, relu}) == "3x3 stride 2 pad 0,1,0,1 bias relu");
@@ -54,7 +54,7 @@ TEST_CASE("describe: attributes of ops in short form, without defaults") {
   CHECK(describe(L2Penalty{0.5f, 0.25f}) == "factor 0.5 l1 0.25");
 }
 
-TEST_CASE("aliased_input: Update and UpdateStatistics, their inputs, and other ops, none") {
+TEST_CASE("aliased_input: Update and UpdateStatistics alias their inputs, and other ops none") {
   for (const Op& op : one_of_each(std::make_index_sequence<std::variant_size_v<Op>>())) {
     const std::string name = name_of(op);
     CAPTURE(name);
@@ -66,7 +66,7 @@ TEST_CASE("aliased_input: Update and UpdateStatistics, their inputs, and other o
   CHECK(aliased_input(UpdateStatistics{}, 1) == 1);
 }
 
-TEST_CASE("list_slots: each rule, its slots in the order of the inputs of Update") {
+TEST_CASE("list_slots: each rule has its slots in the order of the inputs of Update") {
   const auto names = [](const UpdateRule& rule, float ema) {
     std::string joined;
     for (const Slot& slot : list_slots(Update{rule, {}, 0, 0, 1, ema, 0})) {

@@ -46,7 +46,7 @@ const Activation kRelu{Activation::Kind::kRelu, 0};
 
 }  // namespace
 
-TEST_CASE("Window: output(), rounded down, and 0 where the window does not fit") {
+TEST_CASE("Window: output() is rounded down, and is 0 where the window does not fit") {
   CHECK(window(3).output(8, 0) == 6);
   CHECK(window(3, 2).output(8, 0) == 3);
   CHECK(window(3, 2, 1).output(8, 0) == 4);
@@ -60,13 +60,13 @@ TEST_CASE("Window: output(), rounded down, and 0 where the window does not fit")
   CHECK(dilated.output(8, 1) == 3);
 }
 
-TEST_CASE("infer: Preprocess, float32 images") {
+TEST_CASE("infer: Preprocess returns float32 images") {
   const Preprocess op{1, {0, 0, 0}, {1, 1, 1}};
   CHECK(shape(op, {u8({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
   CHECK(shape(op, {f32({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
 }
 
-TEST_CASE("infer: Conv, shapes forward and backward") {
+TEST_CASE("infer: Conv has the shapes forward and backward") {
   const Conv op{window(3, 2, 1), 2, true, kRelu};
   const Typed kernel = f32({3, 3, 2, 6}), bias = f32({6}), y = f32({kBatch, 4, 5, 6});
   CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 4, 5, 6] float32");
@@ -81,14 +81,14 @@ TEST_CASE("infer: Conv, shapes forward and backward") {
         "[3, 3, 2, 6] float32");
 }
 
-TEST_CASE("infer: Dense, the type of the input, and float32 for gradients of weights") {
+TEST_CASE("infer: Dense has the type of the input, and float32 for gradients of weights") {
   const Typed x = bf16({kBatch, 5}), kernel = f32({5, 3}), dy = f32({kBatch, 3});
   CHECK(shape(Dense{true, {}}, {x, kernel, f32({3})}) == "[batch, 3] bfloat16");
   CHECK(shape(DenseBackwardData{5}, {dy, kernel}) == "[batch, 5] float32");
   CHECK(shape(DenseBackwardWeights{true}, {x, dy}) == "[5, 3] float32 [3] float32");
 }
 
-TEST_CASE("infer: Pool and GlobalPool, shapes forward and backward") {
+TEST_CASE("infer: Pool and GlobalPool have the shapes forward and backward") {
   const Pool max{Pool::Kind::kMax, window(3, 2, 1), true};
   const Typed y = f32({kBatch, 4, 5, 4});
   CHECK(shape(max, {kImage}) == "[batch, 4, 5, 4] float32 [batch, 4, 5, 4] uint8");
@@ -136,7 +136,7 @@ TEST_CASE("infer: GroupNorm, the groups must divide the channels") {
   }
 }
 
-TEST_CASE("infer: UpSample, the enlarged image, or an error") {
+TEST_CASE("infer: UpSample returns the enlarged image, or an error") {
   const UpSample op{UpSample::Kind::kBilinear, 2, 3};
   CHECK(shape(op, {kImage}) == "[batch, 16, 27, 4] float32");
   CHECK(shape(UpSampleBackward{op.kind, 2, 3}, {f32({kBatch, 16, 27, 4})}) ==
@@ -148,7 +148,7 @@ TEST_CASE("infer: UpSample, the enlarged image, or an error") {
   CHECK_FALSE(wrong(UpSampleBackward{op.kind, 3, 3}, {kImage}).empty());
 }
 
-TEST_CASE("infer: element-wise ops, the shape and type of the input") {
+TEST_CASE("infer: element-wise ops have the shape and type of the input") {
   const Typed x = bf16({kBatch, 7});
   for (const Op& op : {Op{Activate{kRelu}}, Op{Softmax{}}, Op{Dropout{}}}) {
     CHECK(shape(op, {x}) == "[batch, 7] bfloat16");
@@ -158,7 +158,7 @@ TEST_CASE("infer: element-wise ops, the shape and type of the input") {
   }
 }
 
-TEST_CASE("infer: BatchNorm, shapes of images and of rows") {
+TEST_CASE("infer: BatchNorm has the shapes of images and of rows") {
   const Typed x = bf16({kBatch, 8, 9, 4}), c = f32({4});
   CHECK(shape(BatchNorm{}, {x, c, c}) == "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
   CHECK(shape(BatchNorm{}, {f32({kBatch, 4}), c, c}) ==
@@ -177,7 +177,7 @@ TEST_CASE("infer: BatchNorm, shapes of images and of rows") {
         "[3, 3, 2, 4] float32 [4] float32");
 }
 
-TEST_CASE("infer: Concat, Slice, Reshape, ZeroPad and Crop, their shapes") {
+TEST_CASE("infer: Concat, Slice, Reshape, ZeroPad and Crop have their shapes") {
   const Typed narrow = f32({kBatch, 8, 9, 2});
   CHECK(shape(Concat{}, {kImage, narrow, narrow}) == "[batch, 8, 9, 8] float32");
   CHECK(shape(Slice{1, 3}, {kImage}) == "[batch, 8, 9, 2] float32");
@@ -186,7 +186,7 @@ TEST_CASE("infer: Concat, Slice, Reshape, ZeroPad and Crop, their shapes") {
   CHECK(shape(Crop{1, 2, 3, 4}, {kImage}) == "[batch, 5, 2, 4] float32");
 }
 
-TEST_CASE("infer: Loss, float32, and its gradient in the type of the logits") {
+TEST_CASE("infer: Loss is float32, and its gradient has the type of the logits") {
   const Typed logits = bf16({kBatch, 10});
   CHECK(shape(Loss{}, {logits, i32({kBatch})}) == "[batch] float32");
   CHECK(shape(Loss{LossKind::kMeanSquaredError, 0, true}, {logits, f32({kBatch, 10})}) ==
@@ -199,7 +199,7 @@ TEST_CASE("infer: Loss, float32, and its gradient in the type of the logits") {
         "layer: the label is [batch, 4], expected [batch, 6]");
 }
 
-TEST_CASE("infer: Update, the parameter and its slots") {
+TEST_CASE("infer: Update returns the parameter and its slots") {
   const Typed w = f32({3, 2});
   CHECK(shape(Update{SgdRule{}, {}, 0, 0, 1, 0, 0}, {w, w}) == "[3, 2] float32");
   CHECK(infer(Update{SgdRule{0.9f, true}, {}, 0, 0, 1, 0, 0}, {w, w, w}, "u", kLoc).size() == 2);
@@ -208,7 +208,7 @@ TEST_CASE("infer: Update, the parameter and its slots") {
                   std::logic_error);
 }
 
-TEST_CASE("infer: wrong shapes, errors with what was expected and what to do") {
+TEST_CASE("infer: the errors of wrong shapes describe what was expected and what to do") {
   const Typed flat = f32({kBatch, 10}), tiny = f32({kBatch, 3, 3, 64});
   CHECK(wrong(Conv{window(5), 1, false, {}}, {tiny, f32({5, 5, 64, 8})}) ==
         "layer: window 5x5 does not fit into 3x3 (input [batch, 3, 3, 64]); use a smaller window, "
