@@ -81,8 +81,7 @@ struct Told {
 
 }  // namespace
 
-TEST_CASE(
-    "data_warnings: training data without a sample of some classes, a warning that names them") {
+TEST_CASE("data_warnings names classes without a sample in the training data") {
   CHECK(data_warnings(training_on({0, 3, 1, 2})).empty());
   CHECK(data_warnings(training_on({3, 1, 1})) ==
         Lines{"the training data has no sample of: cat, owl"});
@@ -98,7 +97,7 @@ TEST_CASE(
   CHECK(data_warnings(data::Datasets{}).empty());
 }
 
-TEST_CASE("data report: damaged files, one warning and one event per split") {
+TEST_CASE("data report: damaged files cause one warning and one event per split") {
   data::Datasets data = training_on({0, 1, 2, 3});
   const Told nothing(data);
   CHECK(nothing.warnings.empty());
@@ -119,7 +118,7 @@ TEST_CASE("data report: damaged files, one warning and one event per split") {
   CHECK(told.report == "train: skipped: a.jpg: is cut\ntest: skipped: b.jpg: is empty\n");
 }
 
-TEST_CASE("data report: warnings of the decoder, one line at the end of the run") {
+TEST_CASE("data report: warnings of the decoder make one line at the end of the run") {
   data::Datasets data = training_on({0, 1, 2, 3});
   data.train_files = std::make_shared<data::DamagedFiles>(9, Lines{}, Lines{});
   data.test_files = std::make_shared<data::DamagedFiles>(5, Lines{}, Lines{});
@@ -136,7 +135,8 @@ TEST_CASE("data report: warnings of the decoder, one line at the end of the run"
 }
 
 TEST_CASE(
-    "left_out: files that evaluation leaves out, three are named and the others are counted") {
+    "left_out: three of the files that evaluation leaves out are named and the others are "
+    "counted") {
   CHECK(left_out(nullptr, Split::kTest).empty());
   CHECK(text(9, {}).empty());
   CHECK(text(9, {"a"}) == "1 of 9 files of the test split cannot be read and is left out: a");
@@ -145,7 +145,7 @@ TEST_CASE(
   CHECK(text(9, {"a", "b", "c", "d", "e"}) == "5 " + three + "; and 2 more");
 }
 
-TEST_CASE("data report: names with line breaks and control characters, one line per name") {
+TEST_CASE("data report: names with line breaks and control characters stay in one line each") {
   data::Datasets data = training_on({0, 1, 2, 3});
   data.train_files = std::make_shared<data::DamagedFiles>(
       9, Lines{"a\ntest: skipped: \x1b[2Jd\xc3\xb6g.jpg: is cut"}, Lines{});

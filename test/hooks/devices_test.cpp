@@ -88,7 +88,7 @@ std::string field(const TemporaryFolder& folder, std::size_t row, const std::str
 
 }  // namespace
 
-TEST_CASE("metric files: columns of each GPU, over the steps since the last row") {
+TEST_CASE("metric files: columns of each GPU cover the steps since the last row") {
   const TemporaryFolder folder;
   Gpus gpus;
   gpus.read(0.7);  // before the first step
@@ -118,7 +118,7 @@ TEST_CASE("metric files: columns of each GPU, over the steps since the last row"
   CHECK(row["gpu1_power_watts"].is_null());
 }
 
-TEST_CASE("metric files: a run that is resumed without GPUs, the columns of GPUs stay") {
+TEST_CASE("metric files: the columns of GPUs stay when a run is resumed without GPUs") {
   const TemporaryFolder folder;
   Gpus gpus;
   gpus.read(0.5);
@@ -137,7 +137,7 @@ TEST_CASE("metric files: a run that is resumed without GPUs, the columns of GPUs
   CHECK(field(folder, 1, "step") == "8");
 }
 
-TEST_CASE("metric files: a run that is resumed with GPUs, new columns of GPUs") {
+TEST_CASE("metric files: a run that is resumed with GPUs gets new columns of GPUs") {
   const TemporaryFolder folder;
   {
     const auto hook = make_metrics_files_hook(steps(4));
@@ -156,7 +156,7 @@ TEST_CASE("metric files: a run that is resumed with GPUs, new columns of GPUs") 
   CHECK(field(folder, 1, "gpu0_utilization") == "0.65");
 }
 
-TEST_CASE("progress: closing lines of each GPU and of the energy") {
+TEST_CASE("progress: each GPU and the energy have closing lines") {
   std::ostringstream out;
   Gpus gpus;
   gpus.read(0.87);
@@ -191,7 +191,7 @@ TEST_CASE("json: finished has the devices and the energy") {
   CHECK(!line["devices"][1].contains("power_watts"));
 }
 
-TEST_CASE("tensorboard: a scalar of each metric of each GPU") {
+TEST_CASE("tensorboard: each metric of each GPU is a scalar") {
   const TemporaryFolder folder;
   Gpus gpus;
   gpus.read(0.5);

@@ -46,8 +46,8 @@ struct Run {
 }  // namespace
 
 TEST_CASE(
-    "divergence: a loss far above that of guessing and its lowest value, one warning with "
-    "remedies") {
+    "divergence: one warning with remedies follows a loss far above guessing and its lowest "
+    "value") {
   Run run;
   run.steps_with(20, [](std::int64_t) { return 0.7; });
   CHECK(run.lines.empty());
@@ -80,7 +80,8 @@ TEST_CASE(
   CHECK(few.lines.empty());
 }
 
-TEST_CASE("divergence: large sample weights, the loss of guessing is larger and gives no warning") {
+TEST_CASE(
+    "divergence: the loss of guessing is larger with large sample weights and gives no warning") {
   for (const double weight : {1.0, 8.0}) {
     Run run;
     run.info.largest_weight = weight;
@@ -91,7 +92,8 @@ TEST_CASE("divergence: large sample weights, the loss of guessing is larger and 
   }
 }
 
-TEST_CASE("divergence: a loss that falls from a high value or is noisy at its end, no warning") {
+TEST_CASE(
+    "divergence: a loss that falls from a high value or is noisy at its end causes no warning") {
   Run falls;
   falls.steps_with(400, [](std::int64_t n) { return 50.0 / static_cast<double>(n); });
   CHECK(falls.lines.empty());
@@ -103,7 +105,7 @@ TEST_CASE("divergence: a loss that falls from a high value or is noisy at its en
   CHECK(overfit.lines.empty());
 }
 
-TEST_CASE("divergence: an epoch of higher mean loss than the one before, a warning at its end") {
+TEST_CASE("divergence: a warning ends an epoch of higher mean loss than the one before") {
   Run run;
   run.steps_with(40, [](std::int64_t) { return 0.6; });
   run.steps_with(39, [](std::int64_t n) { return 0.6 + 0.01 * static_cast<double>(n - 40); });
@@ -114,7 +116,7 @@ TEST_CASE("divergence: an epoch of higher mean loss than the one before, a warni
                           "epoch before it was 0.600") != std::string::npos);
 }
 
-TEST_CASE("divergence: short epochs or a rise that the spread of steps explains, no warning") {
+TEST_CASE("divergence: short epochs or a rise that the spread of steps explains cause no warning") {
   const auto means = [](double first, double second, double spread, std::int64_t per_epoch) {
     Run run(false, per_epoch);
     run.steps_with(2 * per_epoch, [&](std::int64_t n) {
@@ -165,7 +167,8 @@ std::size_t count_warnings(const Drawn& losses, std::uint64_t seed,
 
 }  // namespace
 
-TEST_CASE("divergence: drawn losses that are noise or fall, a warning in at most 1 of 100 runs") {
+TEST_CASE(
+    "divergence: drawn losses that are noise or fall cause a warning in at most 1 of 100 runs") {
   const std::vector<std::function<double(double)>> trends = {
       [](double) { return 0.69; }, [](double epochs) { return 0.64 - 0.002 * epochs; },
       [](double epochs) { return 0.3 + std::exp(-epochs); }};
@@ -184,7 +187,7 @@ TEST_CASE("divergence: drawn losses that are noise or fall, a warning in at most
   }
 }
 
-TEST_CASE("divergence: drawn losses that rise over a few epochs, a warning in every run") {
+TEST_CASE("divergence: drawn losses that rise over a few epochs cause a warning in every run") {
   for (const double spread : {0.05, 0.2}) {
     for (std::uint64_t seed = 0; seed < 100; ++seed) {
       CAPTURE(spread);
@@ -196,7 +199,7 @@ TEST_CASE("divergence: drawn losses that rise over a few epochs, a warning in ev
   }
 }
 
-TEST_CASE("divergence: stop_on_divergence, the run ends with CheckError") {
+TEST_CASE("divergence: the run ends with CheckError for stop_on_divergence") {
   Run run(true);
   run.steps_with(20, [](std::int64_t) { return 0.7; });
   CHECK_THROWS_WITH_AS(run.steps_with(20, [](std::int64_t) { return 9.0; }),

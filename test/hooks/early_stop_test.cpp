@@ -54,7 +54,7 @@ TEST_CASE("early stop: accuracy must rise, loss must fall") {
   CHECK(hook->on_evaluation(e) == Request::kStop);
 }
 
-TEST_CASE("early stop: NaN, neither an improvement nor the best value") {
+TEST_CASE("early stop: NaN is neither an improvement nor the best value") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto stop_at = [&](const std::vector<double>& losses) {
     return stops_after(*make_early_stop_hook(options("validation/loss", 2)), losses);
@@ -63,7 +63,7 @@ TEST_CASE("early stop: NaN, neither an improvement nor the best value") {
   CHECK(stop_at({nan, 1.0, 0.9, nan, 0.8}) == 0);
 }
 
-TEST_CASE("early stop: a resumed run, the stop of an uninterrupted run") {
+TEST_CASE("early stop: a resumed run stops where an uninterrupted run does") {
   const std::vector<double> losses{1.0 / 3, 0.3, 0.1 + 0.2, 0.30000000000000004, 0.31, 0.3};
   const auto make = [] { return make_early_stop_hook(options("validation/loss", 4)); };
   const auto whole = make();
@@ -80,7 +80,7 @@ TEST_CASE("early stop: a resumed run, the stop of an uninterrupted run") {
   }
 }
 
-TEST_CASE("early stop: an evaluation that is repeated, counted once") {
+TEST_CASE("early stop: an evaluation that is repeated is counted once") {
   const auto first = make_early_stop_hook(options("validation/loss", 2));
   CHECK(stops_after(*first, {0.5, 0.6}) == 0);
   const auto resumed = make_early_stop_hook(options("validation/loss", 2));
@@ -116,7 +116,7 @@ TEST_CASE("early stop goes on from the state that checkpoints had before the his
   CHECK(hook->has_stopped());
 }
 
-TEST_CASE("early stop: a saved state of another form, a DataError") {
+TEST_CASE("early stop: a saved state of another form is a DataError") {
   for (const char* text : {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1",
                            "0.5x 1 1", "0.5 -1 1", "0.5 1 2 3", "0.5 1 2 ",
                            "0.5 99999999999999999999 1", "7", "7 ", "7 0x1p-1 x", "7 0x1p-1 "}) {

@@ -66,7 +66,7 @@ std::string lines_of(const Path& path) { return read_text_file(path); }
 
 }  // namespace
 
-TEST_CASE("Interval: steps, whole and fractional epochs, and seconds") {
+TEST_CASE("Interval accepts steps, whole and fractional epochs, and seconds") {
   const auto steps_due = [](Duration duration) {
     Interval interval(duration, 5);
     std::vector<std::int64_t> due;
@@ -89,7 +89,7 @@ TEST_CASE("Interval: due() at a step does not depend on the step of a resume") {
   }
 }
 
-TEST_CASE("find_metric: the value of each metric by its name") {
+TEST_CASE("find_metric returns the value of each metric by its name") {
   Evaluation e = evaluation_of(0.5);
   CHECK(find_metric(e, "validation/loss") == 0.5);
   CHECK(find_metric(e, "validation/accuracy") == 0.75);
@@ -106,7 +106,7 @@ TEST_CASE("find_metric: the value of each metric by its name") {
   CHECK_FALSE(larger_is_better("validation/loss"));
 }
 
-TEST_CASE("progress in a log: lines when due and the closing lines") {
+TEST_CASE("progress in a log: lines are printed when due, and the closing lines at the end") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, {2, Duration::Unit::kSteps});
   hook->on_start(info_of("runs/test"));
@@ -179,7 +179,7 @@ TEST_CASE("json: every line is an object, the first step has one and NaN is null
   CHECK(events[4]["metrics"]["validation"]["count"] == 4);
 }
 
-TEST_CASE("metric files: a resumed run, later rows and a half-written line are removed") {
+TEST_CASE("metric files: a resumed run removes later rows and a half-written line") {
   const TemporaryFolder folder;
   {
     const auto hook = make_metrics_files_hook(kEveryStep);
@@ -200,7 +200,7 @@ TEST_CASE("metric files: a resumed run, later rows and a half-written line are r
   CHECK(expected == 5);
 }
 
-TEST_CASE("event file: records with correct lengths and checksums") {
+TEST_CASE("event file: records have correct lengths and checksums") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "events";
   {

@@ -22,7 +22,7 @@ std::vector<std::int64_t> due_steps(RowInterval interval, std::int64_t from, std
   return found;
 }
 
-TEST_CASE("row_spacing: 1, 2, 4 and so on, doubled each time the number of periods doubles") {
+TEST_CASE("row_spacing is 1, 2, 4 and so on, doubled each time the number of periods doubles") {
   CHECK(row_spacing(0, 8) == 1);
   CHECK(row_spacing(8, 8) == 1);
   CHECK(row_spacing(9, 8) == 2);
@@ -32,7 +32,7 @@ TEST_CASE("row_spacing: 1, 2, 4 and so on, doubled each time the number of perio
   CHECK(row_spacing(std::int64_t{1} << 40, 8) == std::int64_t{1} << 37);
 }
 
-TEST_CASE("RowInterval: a long run, growing distances between rows") {
+TEST_CASE("RowInterval: the distances between rows grow in a long run") {
   constexpr std::int64_t kDense = 1 << 14;
   CHECK(due_steps({steps(3), kNoEpochs}, 1, 12) == std::vector<std::int64_t>{3, 6, 9, 12});
   const auto all = due_steps({steps(3), kNoEpochs}, 1, 3 * 4 * kDense);
@@ -56,7 +56,7 @@ TEST_CASE("RowInterval: a long run, growing distances between rows") {
   }
 }
 
-TEST_CASE("RowInterval: ends of epochs, growing distances between rows") {
+TEST_CASE("RowInterval: the distances between rows at ends of epochs grow") {
   CHECK(due_steps({steps(3), 5}, 1, 16) == std::vector<std::int64_t>{3, 5, 6, 9, 10, 12, 15});
   constexpr std::int64_t kDense = 1 << 14;
   const auto all = due_steps({steps(1 << 30), 2}, 1, 2 * 4 * kDense);

@@ -13,7 +13,7 @@ namespace trainer::hooks {
 
 using namespace test;
 
-TEST_CASE("json: every event, its keys in order") {
+TEST_CASE("json: every event has its keys in order") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(4));
   hook->on_start(run_info("runs/digits"));
@@ -69,7 +69,9 @@ TEST_CASE("json: every event, its keys in order") {
   for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
 }
 
-TEST_CASE("json: the first step by itself, then means over all steps since the last line") {
+TEST_CASE(
+    "json: the first step is alone, and other lines have means over all steps since the last "
+    "line") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(3));
   hook->on_start(run_info("r", 3));
@@ -128,7 +130,7 @@ TEST_CASE("hooks: progress, JSON and metric files print the same values of a ste
   }
 }
 
-TEST_CASE("utc_time: UTC with three digits of milliseconds") {
+TEST_CASE("utc_time is UTC with three digits of milliseconds") {
   const std::chrono::system_clock::time_point time{std::chrono::milliseconds(1'700'000'000'042)};
   CHECK(utc_time(time) == "2023-11-14T22:13:20.042Z");
   CHECK(utc_time(time + std::chrono::milliseconds(900)) == "2023-11-14T22:13:20.942Z");

@@ -31,7 +31,7 @@ nlohmann::json record_in(const Path& folder) {
   return nlohmann::json::parse(read_text_file(folder / "run.json"));
 }
 
-TEST_CASE("ledger: one row per step and one per checkpoint") {
+TEST_CASE("ledger: each step and each checkpoint has one row") {
   const TemporaryFolder folder;
   const auto hook = ledger();
   hook->on_start(run_info(folder.path()));
@@ -62,7 +62,7 @@ TEST_CASE("CsvColumns: a row with another number of fields than the header is no
   CHECK_FALSE(columns.fields("1,0.5,3"));
 }
 
-TEST_CASE("ledger: a killed run that is resumed, every step has one row") {
+TEST_CASE("ledger: every step has one row after a killed run is resumed") {
   const TemporaryFolder folder;
   {
     const auto hook = ledger();
@@ -83,7 +83,7 @@ TEST_CASE("ledger: a killed run that is resumed, every step has one row") {
   CHECK(steps == "step 1 2 2 3 ");
 }
 
-TEST_CASE("ledger: a file with other columns or rows, the resumed run rejects it") {
+TEST_CASE("ledger: a resumed run rejects a file with other columns or rows") {
   const TemporaryFolder folder;
   const std::string header =
       "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters\n";
@@ -118,7 +118,7 @@ Sums sum_rows(const Path& folder) {
   return sums;
 }
 
-TEST_CASE("ledger: a long run, fewer and fewer rows whose sums are those of all steps") {
+TEST_CASE("ledger: a long run writes fewer and fewer rows whose sums are those of all steps") {
   constexpr std::int64_t kDense = 1 << 17, kEnd = 4 * kDense, kStop = 2 * kDense + 1;
   const TemporaryFolder folder;
   auto hook = ledger();
@@ -161,7 +161,7 @@ class MemoryFolder {
   Path path_;
 };
 
-TEST_CASE("ledger: a checkpoint after each of 316,000 steps, fewer rows than steps") {
+TEST_CASE("ledger: a checkpoint after each of 316,000 steps makes fewer rows than steps") {
   constexpr std::int64_t kSteps = 316'000;
   const MemoryFolder folder;
   const auto hook = ledger();
@@ -183,7 +183,7 @@ TEST_CASE("ledger: a checkpoint after each of 316,000 steps, fewer rows than ste
   CHECK(std::filesystem::file_size(folder.path() / "ledger.csv") < 24'000'000);
 }
 
-TEST_CASE("ledger: a run that ended between two rows and resumes, every step counts once") {
+TEST_CASE("ledger: every step counts once in a run that ended between two rows and resumes") {
   constexpr std::int64_t kDense = 1 << 17, kStop = kDense + 1, kEnd = kDense + 10;
   const TemporaryFolder folder;
   auto hook = ledger();
@@ -210,7 +210,8 @@ TEST_CASE("ledger: a run that ended between two rows and resumes, every step cou
 
 // The steps that other workers make between the last step of the chief and its checkpoint are among
 // those of the chief's next step.
-TEST_CASE("ledger: a checkpoint of a later step than the last row's, a resume keeps the open row") {
+TEST_CASE(
+    "ledger: a resume keeps the open row of a checkpoint of a later step than the last row's") {
   constexpr std::int64_t kDense = 1 << 17, kLast = kDense + 1, kSaved = kDense + 4;
   constexpr std::int64_t kEnd = kDense + 10;
   const TemporaryFolder folder;
@@ -234,7 +235,7 @@ TEST_CASE("ledger: a checkpoint of a later step than the last row's, a resume ke
   CHECK(sums.waited == 5 * (kEnd - (kSaved - kLast)));
 }
 
-TEST_CASE("ledger: a checkpoint of a later step than the last row's, the hash has its step") {
+TEST_CASE("ledger: the hash has the step of a checkpoint of a later step than the last row's") {
   const TemporaryFolder folder;
   const auto hook = ledger();
   hook->on_start(run_info(folder.path()));
@@ -305,7 +306,7 @@ TEST_CASE("run record: the build, the config and the result are recorded") {
   CHECK(record["finished"]["metrics"]["test"]["confusion"][1][0] == 1);
 }
 
-TEST_CASE("ledger: file removed during the run, later rows are in a new file with a warning") {
+TEST_CASE("ledger: later rows are in a new file with a warning after the file is removed") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   const auto hook = make_ledger_hook([] { return std::string(64, 'a'); },
@@ -329,7 +330,9 @@ TEST_CASE("ledger: file removed during the run, later rows are in a new file wit
         std::string::npos);
 }
 
-TEST_CASE("run record: up to 256 classes the matrix, beyond counts by class and top confusions") {
+TEST_CASE(
+    "run record: the matrix is for up to 256 classes, and beyond there are counts and top "
+    "confusions") {
   for (const std::int64_t classes : {256, 257, 22'000}) {
     const TemporaryFolder folder;
     const auto hook = make_run_record_hook({});
@@ -360,7 +363,7 @@ TEST_CASE("run record: up to 256 classes the matrix, beyond counts by class and 
   }
 }
 
-TEST_CASE("run record: resume that makes no step, the rate of the process before stays") {
+TEST_CASE("run record: the rate of the process before stays after a resume that makes no step") {
   const TemporaryFolder folder;
   const auto finished_with = [&](std::optional<double> rate) {
     const auto hook = make_run_record_hook({});
@@ -401,7 +404,7 @@ TEST_CASE("the run record keeps its metrics when a resumed run is not evaluated 
   CHECK(end_with(FinishReason::kAlreadyDone, {}).empty());
 }
 
-TEST_CASE("run record: cached features, their throughput apart from that of computing them") {
+TEST_CASE("run record: the throughput of cached features is apart from that of computing them") {
   const TemporaryFolder folder;
   const auto train = [&](const std::vector<std::pair<StepInput, double>>& steps) {
     const auto hook = make_run_record_hook({});
@@ -436,7 +439,7 @@ TEST_CASE("run record: cached features, their throughput apart from that of comp
   CHECK_FALSE(of_samples.contains(computing));
 }
 
-TEST_CASE("run record: old run.json with brackets a million deep, its sessions are dropped") {
+TEST_CASE("run record: the sessions of an old run.json with brackets a million deep are dropped") {
   const TemporaryFolder folder;
   const std::string deep(1'000'000, '[');
   write_file_atomic(folder.path() / "run.json",

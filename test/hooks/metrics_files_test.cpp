@@ -56,7 +56,7 @@ void append(const TemporaryFolder& folder, const char* name, const std::string& 
 
 }  // namespace
 
-TEST_CASE("metric files: averages of training, exact evaluations") {
+TEST_CASE("metric files: values are averages of training and exact evaluations") {
   const TemporaryFolder folder;
   run(folder, 0, 9);
   CHECK(csv(folder) == concat(kHeader, "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,",
@@ -97,7 +97,7 @@ TEST_CASE("metric files: averages are weighted by samples, and the last steps ha
         concat("2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,", kNoTimes));
 }
 
-TEST_CASE("metric files: a run killed at any step and resumed, the rows of a whole run") {
+TEST_CASE("metric files: a run killed at any step and resumed has the rows of a whole run") {
   const TemporaryFolder whole;
   run(whole, 0, 20);
   for (std::int64_t killed = 1; killed < 20; ++killed) {
@@ -113,7 +113,7 @@ TEST_CASE("metric files: a run killed at any step and resumed, the rows of a who
   }
 }
 
-TEST_CASE("metric files: a run resumed at any step, with the rows of a whole run") {
+TEST_CASE("metric files: a run resumed at any step has the rows of a whole run") {
   // An evaluation after every third step falls between the rows of every fourth step. A signal
   // after such a step cancels it, and the resumed run begins with it.
   const auto make_steps = [](Hook& hook, std::int64_t first, std::int64_t last, double accuracy) {
@@ -156,7 +156,7 @@ TEST_CASE("metric files: a run resumed at any step, with the rows of a whole run
   }
 }
 
-TEST_CASE("metric files: saved steps of another checkpoint or damaged, the hook ignores them") {
+TEST_CASE("metric files: saved steps of another checkpoint or damaged ones are ignored") {
   const auto hook = make_metrics_files_hook(steps(4));
   const TemporaryFolder folder;
   hook->on_start(run_info(folder.path()));
@@ -185,7 +185,8 @@ TEST_CASE("metric files: saved steps of another checkpoint or damaged, the hook 
   }
 }
 
-TEST_CASE("metric files: parameter servers, mean and largest staleness of the chief's steps") {
+TEST_CASE(
+    "metric files: the chief of parameter servers writes mean and largest staleness of its steps") {
   const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
                      const std::string& servers) {
     const auto hook = make_metrics_files_hook(steps(4));
@@ -226,7 +227,7 @@ TEST_CASE("metric files: parameter servers, mean and largest staleness of the ch
   CHECK(rows[4].ends_with(concat(",0.08,50.0,", kNoTimes, ",10.5,12")));
 }
 
-TEST_CASE("metric files: top-k accuracy if it is measured, and steps of other workers") {
+TEST_CASE("metric files: top-k accuracy is written if it is measured, and steps of other workers") {
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path()));
@@ -245,7 +246,7 @@ TEST_CASE("metric files: top-k accuracy if it is measured, and steps of other wo
       concat(R"("top_k_accuracy":0.875,)", kNoPhasesJson, kOfClassesJson, "}")));
 }
 
-TEST_CASE("metric files: several ranks, phase times and the straggler") {
+TEST_CASE("metric files: phase times and the straggler of several ranks are written") {
   const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
                      std::size_t ranks) {
     const auto hook = make_metrics_files_hook(steps(4));
@@ -296,7 +297,7 @@ TEST_CASE("metric files: several ranks, phase times and the straggler") {
   CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,,,,,"));
 }
 
-TEST_CASE("metric files: a resume with a file of fewer columns, all columns are written") {
+TEST_CASE("metric files: all columns are written after a resume with a file of fewer columns") {
   const std::string old =
       "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
   const TemporaryFolder folder;
@@ -327,7 +328,7 @@ TEST_CASE("metric files: a fresh start removes all rows, a resume without files 
   CHECK(lines_of(csv(empty)).size() == 2);
 }
 
-TEST_CASE("metric files: a split that is evaluated again at the same step, one row") {
+TEST_CASE("metric files: a split that is evaluated again at the same step has one row") {
   const TemporaryFolder folder;
   run(folder, 0, 20);
   {
@@ -343,7 +344,7 @@ TEST_CASE("metric files: a split that is evaluated again at the same step, one r
   CHECK(csv(folder) == once);
 }
 
-TEST_CASE("metric files: a file of another program, an error and no change") {
+TEST_CASE("metric files: a file of another program is an error and does not change") {
   const auto resume = [](const TemporaryFolder& folder) {
     make_metrics_files_hook(steps(4))->on_start(run_info(folder.path(), 8));
   };
@@ -368,7 +369,7 @@ TEST_CASE("metric files: a file of another program, an error and no change") {
   }
 }
 
-TEST_CASE("metric files: removed during the run, later rows are in new files with a warning") {
+TEST_CASE("metric files: later rows are in new files with a warning after they are removed") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   const auto hook = make_metrics_files_hook(

@@ -146,7 +146,7 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("MlflowHook: a run, its settings, rows, end and files arrive") {
+TEST_CASE("MlflowHook sends a run, its settings, rows, end and files") {
   Tracking tracking;
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 3);
@@ -182,7 +182,7 @@ TEST_CASE("MlflowHook: a run, its settings, rows, end and files arrive") {
         Json{{"url", tracking.url()}, {"run_id", "run0"}});
 }
 
-TEST_CASE("MlflowHook: times of a step and use of devices, on MLflow's page of system metrics") {
+TEST_CASE("MlflowHook: times of a step and use of devices are on MLflow's page of system metrics") {
   Tracking tracking;
   Tracked tracked(tracking.url());
   RunInfo info = test::run_info(tracking.dir(), 0);
@@ -213,7 +213,7 @@ TEST_CASE("MlflowHook: times of a step and use of devices, on MLflow's page of s
   CHECK(tracking.metrics("learning_rate").size() == 1);
 }
 
-TEST_CASE("MlflowHook: MLFLOW_EXPERIMENT_NAME, names the experiment") {
+TEST_CASE("MlflowHook: MLFLOW_EXPERIMENT_NAME names the experiment") {
   Tracking tracking;
   Tracked tracked(tracking.url(), {{"MLFLOW_EXPERIMENT_NAME", "a & b/é"}});
   tracked.train(tracking.dir(), 0, 1);
@@ -222,7 +222,7 @@ TEST_CASE("MlflowHook: MLFLOW_EXPERIMENT_NAME, names the experiment") {
   CHECK(tracking.requests("experiments/create").at(0)["body"]["name"] == "a & b/é");
 }
 
-TEST_CASE("MlflowHook: credentials of the environment, in every request and in no file") {
+TEST_CASE("MlflowHook: credentials of the environment are in every request and in no file") {
   Tracking tracking;
   std::map<std::string, std::string> environment{{"MLFLOW_TRACKING_TOKEN", "s3cret"}};
   std::string expected = "Bearer s3cret";
@@ -247,7 +247,7 @@ TEST_CASE("MlflowHook: credentials of the environment, in every request and in n
   }
 }
 
-TEST_CASE("MlflowHook: each way in which a run ends, its status") {
+TEST_CASE("MlflowHook: each way in which a run ends has its status") {
   Tracking tracking;
   std::optional<Tracked> tracked(std::in_place, tracking.url());
   tracked->train(tracking.dir(), 0, 1);
@@ -269,7 +269,7 @@ TEST_CASE("MlflowHook: each way in which a run ends, its status") {
   CHECK(tracking.statuses() == Words{"RUNNING", status});
 }
 
-TEST_CASE("MlflowHook: numbers that are not finite, the texts of Protocol Buffers") {
+TEST_CASE("MlflowHook: numbers that are not finite are the texts of Protocol Buffers") {
   Tracking tracking;
   Tracked tracked(tracking.url());
   tracked.hook->on_start(test::run_info(tracking.dir()));
@@ -286,7 +286,7 @@ TEST_CASE("MlflowHook: numbers that are not finite, the texts of Protocol Buffer
   CHECK(losses[2]["value"] == "-Infinity");
 }
 
-TEST_CASE("MlflowHook: an evaluation that is repeated at its step, is sent once") {
+TEST_CASE("MlflowHook: an evaluation that is repeated at its step is sent once") {
   Tracking tracking;
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 2);
@@ -297,7 +297,7 @@ TEST_CASE("MlflowHook: an evaluation that is repeated at its step, is sent once"
   CHECK(tracking.metrics("test/loss").size() == 1);
 }
 
-TEST_CASE("MlflowHook: a resumed run, continues its run on the server without repeated values") {
+TEST_CASE("MlflowHook: a resumed run continues its run on the server without repeated values") {
   Tracking tracking;
   {
     Tracked first(tracking.url());
@@ -329,7 +329,7 @@ TEST_CASE("MlflowHook: a resumed run, continues its run on the server without re
   CHECK(tracking.pairs("tags")["seed"] == "7");
 }
 
-TEST_CASE("MlflowHook: a run that the server does not have, created again") {
+TEST_CASE("MlflowHook: a run that the server does not have is created again") {
   Tracking tracking;
   std::string id_file;
   SUBCASE("the server has lost it") {
@@ -349,7 +349,7 @@ TEST_CASE("MlflowHook: a run that the server does not have, created again") {
   CHECK(contains(read_text_file(tracking.dir() / "mlflow.json"), "run0"));
 }
 
-TEST_CASE("MlflowHook: a server that fails at first, one warning and nothing is lost") {
+TEST_CASE("MlflowHook: a server that fails at first causes one warning, and nothing is lost") {
   Tracking tracking("failing/503/3");
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 5);
@@ -363,7 +363,7 @@ TEST_CASE("MlflowHook: a server that fails at first, one warning and nothing is 
   CHECK(tracking.statuses() == Words{"RUNNING", "FINISHED"});
 }
 
-TEST_CASE("MlflowHook: no server, a warning, the count of rows and no waiting") {
+TEST_CASE("MlflowHook: a missing server causes a warning with the count of rows and no waiting") {
   Tracking tracking;
   tracking.stop();
   Tracked tracked(tracking.url());
@@ -379,7 +379,7 @@ TEST_CASE("MlflowHook: no server, a warning, the count of rows and no waiting") 
   CHECK_FALSE(std::filesystem::exists(tracking.dir() / "mlflow.json"));
 }
 
-TEST_CASE("MlflowHook: a server that stops during the run, the rows before arrive") {
+TEST_CASE("MlflowHook: a server that stops during the run has the rows from before") {
   Tracking tracking;
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 3);
@@ -395,7 +395,7 @@ TEST_CASE("MlflowHook: a server that stops during the run, the rows before arriv
          contains(tracked.warnings[1], "7 of 11 rows were not sent, nor how the run ended")));
 }
 
-TEST_CASE("MlflowHook: a slow server, each answer extends the time at the end of the run") {
+TEST_CASE("MlflowHook: each answer of a slow server extends the time at the end of the run") {
   Tracking tracking("sluggish");
   Tracked tracked(tracking.url(), {}, milliseconds(2000));
   tracked.train(tracking.dir(), 0, 1);
@@ -404,7 +404,7 @@ TEST_CASE("MlflowHook: a slow server, each answer extends the time at the end of
   CHECK(tracking.statuses() == Words{"RUNNING", "FINISHED"});
 }
 
-TEST_CASE("MlflowHook: a slow server, the run is not slowed and its end waits for a limited time") {
+TEST_CASE("MlflowHook: a slow server does not slow the run, whose end waits for a limited time") {
   Tracking tracking("slow");
   Tracked tracked(tracking.url(), {}, milliseconds(500));
   const Clock::time_point start = Clock::now();
@@ -415,7 +415,7 @@ TEST_CASE("MlflowHook: a slow server, the run is not slowed and its end waits fo
   CHECK(contains(tracked.warnings.back(), "21 of 21 rows were not sent"));
 }
 
-TEST_CASE("MlflowHook: a server that rejects the run, one call and one warning") {
+TEST_CASE("MlflowHook: a server that rejects the run gets one call and causes one warning") {
   std::string kind, reason;
   SUBCASE("without credentials") {
     kind = "closed";
@@ -435,7 +435,7 @@ TEST_CASE("MlflowHook: a server that rejects the run, one call and one warning")
   CHECK(contains(tracked.warnings[1], "21 of 21 rows were not sent"));
 }
 
-TEST_CASE("MlflowHook: rows that the server rejects, are counted and the rest is sent") {
+TEST_CASE("MlflowHook: rows that the server rejects are counted, and the rest is sent") {
   Tracking tracking("rejecting/400");
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 2);
@@ -447,7 +447,8 @@ TEST_CASE("MlflowHook: rows that the server rejects, are counted and the rest is
   CHECK(tracking.statuses() == Words{"RUNNING", "FINISHED"});
 }
 
-TEST_CASE("MlflowHook: artifacts that are not on the server, a warning and all else is sent") {
+TEST_CASE(
+    "MlflowHook: artifacts that are not on the server cause a warning, and all else is sent") {
   Tracking tracking("elsewhere");
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 2);
@@ -458,7 +459,7 @@ TEST_CASE("MlflowHook: artifacts that are not on the server, a warning and all e
   CHECK(tracking.metrics("train/loss").size() == 2);
 }
 
-TEST_CASE("mlflow::Sender: many rows and settings, requests within MLflow's limits") {
+TEST_CASE("mlflow::Sender: requests with many rows and settings stay within MLflow's limits") {
   Tracking tracking;
   mlflow::RunDescription run;
   run.url = tracking.url();
@@ -486,7 +487,7 @@ TEST_CASE("mlflow::Sender: many rows and settings, requests within MLflow's limi
   CHECK(tracking.requests("runs/log-batch").size() < 12);  // and not one per row
 }
 
-TEST_CASE("mlflow::Sender: a long outage, the rows beyond the queue are counted") {
+TEST_CASE("mlflow::Sender: the rows beyond the queue are counted in a long outage") {
   Tracking tracking("failing/503/5");
   mlflow::RunDescription run;
   run.url = tracking.url();
@@ -500,7 +501,7 @@ TEST_CASE("mlflow::Sender: a long outage, the rows beyond the queue are counted"
   CHECK(list_steps(tracking.metrics("a")) == Steps{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
 }
 
-TEST_CASE("mlflow::to_params: keys and values of a config, as MLflow accepts them") {
+TEST_CASE("mlflow::to_params: keys and values of a config are texts that MLflow accepts") {
   const std::string long_value(7000, 'x');
   const mlflow::Pairs params = mlflow::to_params({{"model.layers[2].conv.filters", "8"},
                                                   {"train.class_weight.cat/dög", "2"},
@@ -526,7 +527,7 @@ TEST_CASE("mlflow::to_params: keys and values of a config, as MLflow accepts the
   CHECK(found.at(std::string(242, 'k') + "_2") == "2");
 }
 
-TEST_CASE("mlflow::cut_text: a character of several bytes, is kept or left out as a whole") {
+TEST_CASE("mlflow::cut_text: a character of several bytes is kept or left out as a whole") {
   CHECK(mlflow::cut_text("aé", 3) == "aé");
   CHECK(mlflow::cut_text("aé", 2) == "a");
   CHECK(mlflow::cut_text("aéb", 3) == "aé");

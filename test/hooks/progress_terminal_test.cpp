@@ -61,7 +61,8 @@ std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t t
 }  // namespace
 
 TEST_CASE(
-    "progress on a terminal: one line, rewritten ten times per second, its last state stays") {
+    "progress on a terminal: one line is rewritten ten times per second, and its last state "
+    "stays") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, true, false, steps(1));
   hook->on_start(run_info("r", 0, 100));
@@ -90,7 +91,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "progress on a terminal: fewer columns, fields are left out from the right, then the bar") {
+    "progress on a terminal: fields are left out from the right, then the bar, for fewer columns") {
   const auto lines = lines_at({50, 80, 120, 30, 17, 8, 80});
   CHECK(lines[0] == "epoch 2/3  4/8 [====     ]  eta 0:01  loss 1.2000");
   CHECK(lines[1] ==
@@ -120,7 +121,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "progress on a terminal: 80 columns in a long epoch, the speed stays with shorter names") {
+    "progress on a terminal: the speed stays with shorter names in 80 columns in a long epoch") {
   Terminal terminal(80, 938, 12 * 938);
   std::vector<std::string> lines;
   for (const std::int64_t step : {1, 500, 937 + 100}) {
@@ -152,13 +153,12 @@ TEST_CASE(
   CHECK(line(18) == "epoch    2/2000   2/16 [     ]");
 }
 
-TEST_CASE(
-    "progress on a terminal: a short last epoch, the bar and the steps are those of this epoch") {
+TEST_CASE("progress on a terminal: the bar and the steps are those of a short last epoch") {
   const auto line = lines_at({80}, 13).front();
   CHECK(line.starts_with("epoch 2/2  4/5 [====  ]"));
 }
 
-TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated without its step") {
+TEST_CASE("progress on a terminal: an evaluation that is wider is abbreviated without its step") {
   Evaluation e;
   e.split = Split::kValidation;
   e.step = 8;
@@ -201,7 +201,7 @@ TEST_CASE("progress on a terminal: an evaluation that is wider, abbreviated with
   CHECK(quiet.str() == full);
 }
 
-TEST_CASE("progress on a terminal: values of other lengths, the fields stay in their columns") {
+TEST_CASE("progress on a terminal: the fields stay in their columns for values of other lengths") {
   Terminal terminal(120, 10, 100);
   std::vector<std::string> lines;
   for (const auto& [step, loss, seconds] :

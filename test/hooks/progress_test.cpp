@@ -18,7 +18,8 @@ std::string results() { return without(kClosing, "wall time: 12.346 seconds\n");
 
 }  // namespace
 
-TEST_CASE("progress in a log: averages since the last line, evaluations and closing lines") {
+TEST_CASE(
+    "progress in a log: lines have averages since the last line, evaluations and closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(4));
   hook->on_start(run_info("runs/digits"));
@@ -104,7 +105,7 @@ TEST_CASE("progress: the closing lines show servers, devices, energy and the bes
             results());
 }
 
-TEST_CASE("progress: skipped updates, counted in the closing lines") {
+TEST_CASE("progress: skipped updates are counted in the closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   hook->on_start(run_info("r"));
@@ -143,7 +144,7 @@ TEST_CASE("progress: the closing lines have the phase times of a step and the st
 }
 
 TEST_CASE(
-    "progress: cached features, a separate speed for the remaining time and the closing lines") {
+    "progress: cached features have a speed of their own in the remaining time and closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));
   hook->on_start(run_info("r"));  // 20 steps, 8 per epoch
@@ -182,7 +183,7 @@ TEST_CASE(
   CHECK(out.str().ends_with(kClosing + next("r")));
 }
 
-TEST_CASE("progress in a log: a minimum time between lines, steps between count in the next line") {
+TEST_CASE("progress in a log: steps within the minimum time between lines count in the next line") {
   std::ostringstream out;
   const auto hook =
       make_progress_hook(out, false, false, steps(2), {{}, {}, {}, "cpu; trainer 1 on host", 1});
@@ -201,7 +202,7 @@ TEST_CASE("progress in a log: a minimum time between lines, steps between count 
   CHECK(lines[2].starts_with("epoch 2/3  step 10/20  loss 0.8500  "));  // steps 7 to 10
 }
 
-TEST_CASE("json: cached features, a separate speed at the end") {
+TEST_CASE("json: cached features have a separate speed at the end") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("r"));
@@ -217,7 +218,7 @@ TEST_CASE("json: cached features, a separate speed at the end") {
                        R"("images_per_second_cached_features":128.0)") != std::string::npos);
 }
 
-TEST_CASE("json: cached features only, their speed without that of computing them") {
+TEST_CASE("json: a run with cached features only has their speed without that of computing them") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("r"));
@@ -264,7 +265,7 @@ TEST_CASE("progress: the closing lines name the best checkpoint") {
                          kClosing + next("r"));
 }
 
-TEST_CASE("progress and json: a closed output, reported once") {
+TEST_CASE("progress and json: a closed output is reported once") {
   std::ostringstream out;
   int closed = 0;
   const auto count = [&] { ++closed; };
@@ -297,7 +298,7 @@ TEST_CASE("progress: an evaluation of samples without classes has a loss and no 
   CHECK(out.str().find("test: loss 0.2500  step 8") != std::string::npos);
 }
 
-TEST_CASE("progress in a log: no escape sequences and no carriage returns") {
+TEST_CASE("progress in a log: there are no escape sequences and no carriage returns") {
   std::ostringstream log;
   const auto hook = make_progress_hook(log, false, false, steps(1));
   hook->on_start(run_info("r"));
@@ -307,7 +308,8 @@ TEST_CASE("progress in a log: no escape sequences and no carriage returns") {
   CHECK(log.str().find('\r') == std::string::npos);
 }
 
-TEST_CASE("progress: remaining time in hours, minutes and seconds, without the slow first step") {
+TEST_CASE(
+    "progress: the remaining time has hours, minutes and seconds, without the slow first step") {
   for (const auto& [seconds, left] : {std::pair{0.5, "0:59"}, {36.0, "1:10:48"}, {1.0, "1:58"}}) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, false, steps(2));
@@ -351,7 +353,9 @@ TEST_CASE("progress: a resumed and an interrupted run are reported, quiet prints
   }
 }
 
-TEST_CASE("progress and json: the tensors that were loaded from a file of weights, at the start") {
+TEST_CASE(
+    "progress and json: the tensors that were loaded from a file of weights are printed at the "
+    "start") {
   RunInfo info = run_info("r");
   info.weights = "w.h5: 26 tensors loaded";
   std::ostringstream out, quiet, json;
@@ -379,7 +383,7 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
   }
 }
 
-TEST_CASE("progress: name and folder of a run with control characters, escaped") {
+TEST_CASE("progress: control characters in name and folder of a run are escaped") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, test::steps(1));
   RunInfo info = test::run_info("runs/a\n\x1b[2J");

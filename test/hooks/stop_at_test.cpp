@@ -8,7 +8,8 @@ namespace trainer::hooks {
 
 using namespace test;
 
-TEST_CASE("stop at: an accuracy from below, a loss from above, other splits do not count") {
+TEST_CASE(
+    "stop at: accuracy is reached from below, loss from above, and other splits do not count") {
   const auto hook = make_stop_at_hook({"validation/accuracy", 0.75, {}});
   Evaluation e = evaluation(Split::kValidation, 1, 0.5);
   e.metrics.accuracy = 0.7499;

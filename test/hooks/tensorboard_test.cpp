@@ -115,7 +115,7 @@ float scalar(const Message& event) { return parse(parse(event.text(5)).text(1)).
 
 }  // namespace
 
-TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
+TEST_CASE("tensorboard: events have their version, and scalars tag and step") {
   const TemporaryFolder folder;
   const auto hook = make_tensorboard_hook({steps(2)});
   hook->on_start(run_info(folder.path(), 4, 9));
@@ -150,7 +150,8 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   CHECK(label(more[14]) == "Loss@9");
 }
 
-TEST_CASE("tensorboard: a run resumed between two events, the means of all steps since the last") {
+TEST_CASE(
+    "tensorboard: a run resumed between two events has the means of all steps since the last") {
   std::string saved;
   {
     const TemporaryFolder folder;
@@ -197,7 +198,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
+TEST_CASE("tensorboard: evaluations have the confusion matrix as a picture") {
   const TemporaryFolder folder;
   const auto hook = make_tensorboard_hook({steps(100)});
   hook->on_start(run_info(folder.path()));
@@ -245,7 +246,7 @@ TEST_CASE("tensorboard: an evaluation of samples without classes has no picture"
   }
 }
 
-TEST_CASE("tensorboard: event files removed during the run, later events are in new files") {
+TEST_CASE("tensorboard: later events are in new files after event files are removed") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
   TensorBoardOptions options{steps(1)};
@@ -264,7 +265,8 @@ TEST_CASE("tensorboard: event files removed during the run, later events are in 
   CHECK(warnings.size() == 1);
 }
 
-TEST_CASE("confusion picture: true classes down, predicted ones across, darker for larger shares") {
+TEST_CASE(
+    "confusion picture: true classes go down, predicted ones across, darker for larger shares") {
   engine::Metrics metrics;
   metrics.classes = 3;
   metrics.confusion = make_confusion({10, 0, 0, /**/ 1, 8, 1, /**/ 0, 0, 0});
@@ -332,7 +334,7 @@ TEST_CASE("confusion picture: counts stand in the middle of their cells") {
   CHECK(std::abs(top + bottom - (picture.cell - 1)) <= 2);
 }
 
-TEST_CASE("confusion picture: names beside the cells, counts in them") {
+TEST_CASE("confusion picture: names are beside the cells and counts in them") {
   engine::Metrics metrics;
   metrics.classes = 2;
   metrics.confusion = make_confusion({1234567, 1, /**/ 0, 0});
@@ -367,7 +369,7 @@ TEST_CASE("confusion picture: names beside the cells, counts in them") {
   CHECK(draw_confusion(metrics, {std::string(500, 'x'), "b"}).left < 160);
 }
 
-TEST_CASE("tensorboard: config, parameters, sample images and the end of a session") {
+TEST_CASE("tensorboard: config, parameters, sample images and the end of a session are written") {
   const TemporaryFolder folder;
   TensorBoardOptions options{steps(100)};
   options.config = "name: digits\n";
