@@ -7,7 +7,7 @@
 
 namespace trainer::http {
 
-TEST_CASE("find_certificates: the place of each distribution, found") {
+TEST_CASE("find_certificates finds the place of each distribution") {
   namespace fs = std::filesystem;
   const TemporaryFolder root;
   CHECK(find_certificates({}, root.path()).empty());

@@ -29,7 +29,7 @@ struct Echo {
 
 }  // namespace
 
-TEST_CASE("http::Client: a PUT, the server receives its body and headers") {
+TEST_CASE("http::Client: the server receives the body and headers of a PUT") {
   const Echo echo;
   Request request = echo.request("/a%20b");
   request.method = "PUT";
@@ -46,7 +46,7 @@ TEST_CASE("http::Client: a PUT, the server receives its body and headers") {
   CHECK(received["body"].get<std::string>().size() == 13);  // 0xff takes two bytes in UTF-8
 }
 
-TEST_CASE("http::Client: several requests, one connection") {
+TEST_CASE("http::Client uses one connection for several requests") {
   const Echo echo;
   Client client;
   const Json first = Json::parse(client.send(echo.request("/1")).body);
@@ -62,13 +62,13 @@ TEST_CASE("http::Client: several requests, one connection") {
   CHECK(third["port"] == first["port"]);
 }
 
-TEST_CASE("http::Client: credentials, Basic for a user and else Bearer") {
+TEST_CASE("http::Client sends credentials as Basic for a user and else as Bearer") {
   const Echo echo;
   CHECK(echo.receive({"ann", "p:w", "t"})["headers"]["Authorization"] == "Basic YW5uOnA6dw==");
   CHECK(echo.receive({"", "", "t"})["headers"]["Authorization"] == "Bearer t");
 }
 
-TEST_CASE("http::Client: an error status, returned with its body") {
+TEST_CASE("http::Client returns an error status with its body") {
   const Echo echo;
   Client client;
   for (const auto& [status, is_transient] :
@@ -88,7 +88,7 @@ TEST_CASE("http::Client: an error status, returned with its body") {
   }
 }
 
-TEST_CASE("http::Client: a redirect, followed if the request allows it") {
+TEST_CASE("http::Client follows a redirect if the request allows it") {
   const Echo echo;
   Request request = echo.request("/redirect");
   CHECK(Client().send(request).status == 307);
@@ -96,7 +96,7 @@ TEST_CASE("http::Client: a redirect, followed if the request allows it") {
   CHECK(Json::parse(Client().send(request).body)["path"] == "/elsewhere");
 }
 
-TEST_CASE("http::Client: a redirect from https to http, not followed") {
+TEST_CASE("http::Client does not follow a redirect from https to http") {
   const TemporaryFolder folder;
   const test::LoopbackServer secure("test/http/server.py", {folder.path().string()});
   const Echo echo;
@@ -112,15 +112,14 @@ TEST_CASE("http::Client: a redirect from https to http, not followed") {
   CHECK(Json::parse(Client(options).send(request).body)["path"] == "/elsewhere");
 }
 
-TEST_CASE("http::Client: a large answer, its first megabyte") {
+TEST_CASE("http::Client returns the first megabyte of a large answer") {
   const Echo echo;
   const Response response = Client().send(echo.request("/large"));
   CHECK(response.error.empty());
   CHECK(response.body.size() == 1 << 20);
 }
 
-TEST_CASE(
-    "http::Client: a slow server, the request ends at max_duration or if proceed returns false") {
+TEST_CASE("http::Client: a request ends at max_duration, or if proceed returns false") {
   const Echo echo;
   Request request = echo.request("/slow");
   const Clock::time_point start = Clock::now();
@@ -134,7 +133,7 @@ TEST_CASE(
   CHECK(Clock::now() - start < std::chrono::seconds(10));
 }
 
-TEST_CASE("http::Client: no server, an error without a status") {
+TEST_CASE("http::Client returns an error without a status where there is no server") {
   std::string url;
   {
     const Echo echo;
@@ -147,7 +146,7 @@ TEST_CASE("http::Client: no server, an error without a status") {
   CHECK_FALSE(response.error.empty());
 }
 
-TEST_CASE("http::Client: another scheme, not opened") {
+TEST_CASE("http::Client does not open another scheme") {
   Request request;
   request.url = "file:///etc/hostname";
   const Response response = Client().send(request);
