@@ -115,7 +115,7 @@ std::string text_of(const std::string& backbone) {
 
 }  // namespace
 
-TEST_CASE("backbone: the layers, order, shapes and parameter counts of Keras") {
+TEST_CASE("backbone has the layers, order, shapes and parameter counts of Keras") {
   check_table("vgg16", "{name: vgg16}", {224, 224, 3}, 4);
   check_table("vgg16_top", "{name: vgg16, include_top: true}", {64, 96, 3}, 10);
   check_table("mobilenet_v2", "{name: mobilenet_v2}", {224, 224, 3}, 4);
@@ -131,7 +131,7 @@ TEST_CASE("backbone: the layers, order, shapes and parameter counts of Keras") {
 
 // Keras's count_params() of the networks for 1000 classes; torchvision's and the statistics of
 // batch norm for resnet18 and 34.
-TEST_CASE("backbone: include_top, the parameter count of Keras") {
+TEST_CASE("backbone: include_top gives the parameter count of Keras") {
   const std::map<std::string, std::int64_t> parameters{
       {"resnet18", 11689512 + 9600},    {"resnet34", 21797672 + 17024},
       {"resnet101", 44707176},          {"densenet121", 8062504},
@@ -193,7 +193,7 @@ TEST_CASE("drop_path: ConvNeXt, the rates rise in equal steps from 0") {
   }
 }
 
-TEST_CASE("drop_path: not given, off except for 0.2 in EfficientNet, as in Keras") {
+TEST_CASE("drop_path: it is off by default except for 0.2 in EfficientNet, as in Keras") {
   for (const char* name :
        {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large", "convnext_tiny"}) {
     CAPTURE(name);
@@ -205,7 +205,7 @@ TEST_CASE("drop_path: not given, off except for 0.2 in EfficientNet, as in Keras
   CHECK(drop_path_rates("name: efficientnet_b0").size() == 9);
 }
 
-TEST_CASE("drop_path: not part of the graphs of evaluation and export") {
+TEST_CASE("drop_path is not part of the graphs of evaluation and export") {
   for (const char* name :
        {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_small", "convnext_tiny"}) {
     CAPTURE(name);
@@ -236,7 +236,7 @@ TEST_CASE("freeze: slices select layers as Python slices Keras's list of layers"
   CHECK(trained("'block?_conv1'").size() == 13 + 2);
 }
 
-TEST_CASE("freeze: a list of slices and patterns, layers that any of them selects") {
+TEST_CASE("freeze: a list of slices and patterns selects the layers that any of them selects") {
   const std::vector<std::string> block5{"block5_conv1", "block5_conv2", "block5_conv3",
                                         "block5_pool"};
   const std::vector<std::string> block2{"block2_conv1", "block2_conv2", "block2_pool"};
@@ -265,7 +265,7 @@ TEST_CASE("freeze: a list is printed as it was read") {
   CHECK(written("block1_conv1") == "[block1_conv1]");
 }
 
-TEST_CASE("freeze: a wrong entry, an error at its line and column") {
+TEST_CASE("freeze: a wrong entry is an error at its line and column") {
   const auto place = [](const std::string& freeze) {
     try {
       trained(freeze);
@@ -281,7 +281,7 @@ TEST_CASE("freeze: a wrong entry, an error at its line and column") {
   CHECK(place("['[:2]', 'block[6-9]*']") == "test.yaml:1:50");
 }
 
-TEST_CASE("freeze: patterns that match no layer and counts beyond the list, an error") {
+TEST_CASE("freeze: patterns that match no layer and counts beyond the list are an error") {
   CHECK_THROWS_WITH_AS(trained("[block9_*]"),
                        doctest::Contains("is named 'block9_*'; its 18 layers are block1_conv1 to"),
                        ConfigError);
@@ -317,15 +317,14 @@ TEST_CASE("backbone: batch norms have the epsilon and the momentum of the varian
   check("name: resnet18", 1e-5f, 0.9f);
 }
 
-TEST_CASE("backbone: images below 32 pixels, an error as in Keras") {
+TEST_CASE("backbone: images below 32 pixels are an error as in Keras") {
   CHECK_THROWS_WITH_AS(
       test::build("{backbone: vgg16, head: [flatten, dense: 4]}", test::sample({31, 64, 3}, 4)),
       doctest::Contains("at least 32x32"), ConfigError);
 }
 
 TEST_CASE(
-    "training_graph: frozen layers at the start, no backward nodes, no gradients, fused "
-    "activations") {
+    "training_graph: frozen layers at the start have no backward nodes and fused activations") {
   const auto graph =
       test::build("{backbone: {name: vgg16, freeze: '[:-4]'}, head: [flatten, dense: 4]}",
                   test::sample({32, 32, 3}, 4));
@@ -345,7 +344,7 @@ TEST_CASE(
   CHECK(count<graph::Activate>(training) == 0);
 }
 
-TEST_CASE("training_graph: frozen batch norm, folded in the prepare phase without statistics") {
+TEST_CASE("training_graph folds frozen batch norm in the prepare phase without statistics") {
   const auto graph = test::build(
       "{backbone: {name: mobilenet_v2, freeze: all}, head: [global_average_pool, dense: 4]}",
       test::sample({64, 64, 3}, 4));
@@ -362,7 +361,7 @@ TEST_CASE("training_graph: frozen batch norm, folded in the prepare phase withou
   }
 }
 
-TEST_CASE("batch_norm: eval, gamma and beta are trained and the statistics are constant") {
+TEST_CASE("batch_norm with eval: gamma and beta are trained and the statistics are constant") {
   const auto graph = test::build(
       "{backbone: {name: mobilenet_v2, batch_norm: eval, freeze: '[:-10]'}, "
       "head: [global_average_pool, dense: 4]}",
@@ -376,7 +375,7 @@ TEST_CASE("batch_norm: eval, gamma and beta are trained and the statistics are c
   }
 }
 
-TEST_CASE("layer_table: the source of weights, trainable parameters and mode of batch norm") {
+TEST_CASE("layer_table shows the source of weights, trainable parameters and mode of batch norm") {
   const auto rows =
       layer_table(test::build("{backbone: {name: mobilenet_v2, weights: w.h5, freeze: '[:-3]'}, "
                               "head: [global_average_pool, dense: 4]}",
@@ -393,7 +392,8 @@ TEST_CASE("layer_table: the source of weights, trainable parameters and mode of 
   CHECK(by_name["Conv1_relu"].weights.empty());
 }
 
-TEST_CASE("describe_model: the backbone, its layers and parameters, and those that are trained") {
+TEST_CASE(
+    "describe_model counts the layers and parameters of the backbone, and those that are trained") {
   const std::string text =
       "{backbone: {name: mobilenet_v2, freeze: '[:-3]'}, head: [global_average_pool, dense: 4]}";
   const config::Config config = test::config_of(text);

@@ -28,7 +28,7 @@ const SampleSpec kDigits = test::sample({28, 28, 1}, 10);
 
 }  // namespace
 
-TEST_CASE("build_model: a last layer without one number per class, an error") {
+TEST_CASE("build_model: a last layer without one number per class is an error") {
   CHECK(
       mistakes("{layers: [conv: {filters: 4}]}", kDigits) ==
       "conv2d: the last layer gives [batch, 26, 26, 4], expected [batch, 10], one number for each "
@@ -60,7 +60,7 @@ TEST_CASE("build_model: a last layer without one number per class, an error") {
         "binary_cross_entropy; set units: 1, or for 5 classes model.loss: softmax_cross_entropy");
 }
 
-TEST_CASE("build_model: softmax or sigmoid before a loss that takes logits, an error") {
+TEST_CASE("build_model: softmax or sigmoid before a loss that takes logits is an error") {
   const std::string softmax =
       "softmax_cross_entropy takes logits and applies its own function to them; remove the softmax "
       "at the end of the model";
@@ -78,7 +78,7 @@ TEST_CASE("build_model: softmax or sigmoid before a loss that takes logits, an e
             .empty());
 }
 
-TEST_CASE("build_model: several mistakes, an error for each that does not follow from another") {
+TEST_CASE("build_model reports each mistake that does not follow from another") {
   const std::string all = mistakes(R"(
   layers:
     - conv: {filters: 4, kernel_size: 40, name: big}
@@ -100,7 +100,7 @@ TEST_CASE("build_model: several mistakes, an error for each that does not follow
       "it");
 }
 
-TEST_CASE("build_model: options that do not fit the input, an error") {
+TEST_CASE("build_model: options that do not fit the input are an error") {
   CHECK(
       mistakes("{layers: [reshape: {target_shape: [-1, 5]}, flatten, dense: {units: 10}]}", kDigits)
           .find("the other entries make 5, which does not divide the 784 numbers") !=
@@ -126,7 +126,7 @@ TEST_CASE("build_model: options that do not fit the input, an error") {
   }
 }
 
-TEST_CASE("build_model: layers that do not fit their inputs, an error") {
+TEST_CASE("build_model: layers that do not fit their inputs are an error") {
   const auto message = [](const std::string& layers) {
     return mistakes("{layers: [" + layers + ", flatten, dense: {units: 10}]}", kDigits);
   };
@@ -147,7 +147,7 @@ TEST_CASE("build_model: layers that do not fit their inputs, an error") {
 }
 
 // The reader refuses these already; models may also be written in C++.
-TEST_CASE("build_model: a model that no config file can describe, an error") {
+TEST_CASE("build_model: a model that no config file can describe is an error") {
   const config::Config config = test::config_of("{layers: [flatten, dense: {units: 10}]}");
   const auto message = [&](const config::Layer& first, const std::string& last = "") {
     config::Model model = config.model;

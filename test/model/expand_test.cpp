@@ -39,12 +39,13 @@ std::int64_t parameters_of(const graph::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("expand_layers: layers without `inputs`, each takes the layer before it") {
+TEST_CASE("expand_layers: each layer without `inputs` takes the layer before it") {
   CHECK(expanded("flatten, dense: 3, {dense: {units: 2, name: a}}") ==
         Lines{"flatten <- input", "dense <- flatten", "a <- dense"});
 }
 
-TEST_CASE("expand_layers: conv with batch_norm and activation, three layers with its name") {
+TEST_CASE(
+    "expand_layers makes three layers of a conv with batch_norm and activation, with its name") {
   CHECK(expanded("conv: {filters: 2, batch_norm: true, activation: relu}, "
                  "{conv: {filters: 2, batch_norm: true, name: a}}, dropout") ==
         Lines{"conv2d <- input", "batch_normalization <- conv2d",
@@ -52,7 +53,7 @@ TEST_CASE("expand_layers: conv with batch_norm and activation, three layers with
               "dropout <- a_bn"});
 }
 
-TEST_CASE("expand_layers: residual, it adds its shortcut or its input") {
+TEST_CASE("expand_layers: residual adds its shortcut or its input") {
   CHECK(expanded("flatten, residual: {layers: [dense: 4], activation: relu}, dense: 2") ==
         Lines{"flatten <- input", "dense <- flatten", "add <- dense, flatten", "activation <- add",
               "dense_1 <- activation"});
@@ -62,7 +63,7 @@ TEST_CASE("expand_layers: residual, it adds its shortcut or its input") {
               "flatten <- block", "dense <- block"});
 }
 
-TEST_CASE("expand_layers: repeat, the names inside are numbered by repetition") {
+TEST_CASE("expand_layers: repeat gives the names inside the number of the repetition") {
   CHECK(expanded("repeat: {times: 2, layers: [{dense: {units: 3, name: a}}, {dropout: {name: d, "
                  "inputs: [a]}}]}, {add: {inputs: [a_1, d_2]}}") ==
         Lines{"a_1 <- input", "d_1 <- a_1", "a_2 <- d_1", "d_2 <- a_2", "add <- a_1, d_2"});
@@ -72,7 +73,7 @@ TEST_CASE("expand_layers: repeat, the names inside are numbered by repetition") 
               "dense <- d_2_2"});
 }
 
-TEST_CASE("expand_layers: repeat over values, the names inside are numbered by repetition") {
+TEST_CASE("expand_layers: repeat over values gives the names inside the number of the repetition") {
   CHECK(expanded("repeat: {over: {units: [3, 4]}, layers: [{dense: {units: $units, name: a}}, "
                  "{dropout: {name: d, inputs: [a]}}, dense: $units], name: all}, "
                  "{add: {inputs: [a_1, d_2]}}, {dense: {units: 1, inputs: [all]}}") ==
@@ -87,7 +88,7 @@ TEST_CASE("expand_layers: repeat over values, the names inside are numbered by r
 }
 
 // The body of Keras's example image_classification_from_scratch: 4 residual blocks of 3 sizes each.
-TEST_CASE("expand_layers: repeat over values, the layers written one by one") {
+TEST_CASE("expand_layers: repeat over values gives the layers written one by one") {
   const std::string block = R"({residual: {
       layers: [{activation: relu}, {separable_conv: {filters: SIZE, padding: same}}, batch_norm],
       shortcut: [{conv: {filters: SIZE, kernel_size: 1}}]}})";
@@ -100,13 +101,14 @@ TEST_CASE("expand_layers: repeat over values, the layers written one by one") {
         expanded(with("4") + ", " + with("8") + ", " + with("12")));
 }
 
-TEST_CASE("expand_layers: the name of a conv with batch_norm as an input, the normalized output") {
+TEST_CASE(
+    "expand_layers: the name of a conv with batch_norm as an input means the normalized output") {
   CHECK(expanded("repeat: {times: 1, layers: [{conv: {filters: 1, batch_norm: true, name: c}}]}, "
                  "{max_pool: {inputs: [c_1]}}") ==
         Lines{"c_1 <- input", "c_1_bn <- c_1", "max_pooling2d <- c_1_bn"});
 }
 
-TEST_CASE("expand_layers: two equal names, an error") {
+TEST_CASE("expand_layers rejects two equal names") {
   CHECK_THROWS_WITH_AS(
       trainer::test::config_of(
           "{layers: [repeat: {times: 2, layers: [{dropout: {name: d}}]}, {dropout: {name: d_2}}]}"),
@@ -114,7 +116,7 @@ TEST_CASE("expand_layers: two equal names, an error") {
 }
 
 // Keras's example cifar10_resnet prints "Total params: 274,442" for n = 3, version 1.
-TEST_CASE("cifar10_resnet20.yaml: at most 25 lines, with the parameters of Keras's model") {
+TEST_CASE("cifar10_resnet20.yaml has at most 25 lines, and the parameters of Keras's model") {
   const std::string path = test::source_file("configs/cifar10_resnet20.yaml");
   const std::string text = read_text_file(path);
   CHECK(std::count(text.begin(), text.end(), '\n') <= 25);
@@ -124,7 +126,7 @@ TEST_CASE("cifar10_resnet20.yaml: at most 25 lines, with the parameters of Keras
   CHECK(parameters_of(graph) == 274442);
 }
 
-TEST_CASE("build_model: a residual whose shapes do not fit, an error at its line") {
+TEST_CASE("build_model: a residual whose shapes do not fit is an error at its line") {
   const config::Config config = trainer::test::config_of(
       "{layers: [{conv: {filters: 2, padding: same}}, residual: {layers: [{conv: {filters: 4, "
       "padding: same}}]}, flatten, dense: 10]}");

@@ -26,7 +26,7 @@ namespace trainer::model {
 
 using checkpoint::Tensor;
 
-TEST_CASE("import_weights: an exported file, the bits of the exported tensors") {
+TEST_CASE("import_weights reads an exported file bit by bit") {
   const TemporaryFolder folder;
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
     CAPTURE(name);
@@ -44,7 +44,7 @@ TEST_CASE("import_weights: an exported file, the bits of the exported tensors") 
   }
 }
 
-TEST_CASE("export: class names, read from every file of weights in the order of the outputs") {
+TEST_CASE("export: class names are read from every file of weights in the order of the outputs") {
   const TemporaryFolder folder;
   const std::vector<std::string> classes{"0", "1", "10", "Caf\xC3\xA9 au lait", "2"};
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
@@ -68,7 +68,7 @@ TEST_CASE("export: class names, read from every file of weights in the order of 
   }
 }
 
-TEST_CASE("export_keras_h5: ConvNeXt, the dense layers and inner models of Keras") {
+TEST_CASE("export_keras_h5: ConvNeXt has the dense layers and inner models of Keras") {
   std::ifstream fixture_file(test::source_file("test/keras/backbones/features.json"));
   const nlohmann::json expected = nlohmann::json::parse(fixture_file)["convnext_tiny"]["layers"];
   const TemporaryFolder folder;
@@ -116,7 +116,7 @@ TEST_CASE("find_export_format: the ending of the file decides without a format")
                        doctest::Contains("or give --format"), ConfigError);
 }
 
-TEST_CASE("find_export_format: a name of another format, an error") {
+TEST_CASE("find_export_format rejects a name of another format") {
   CHECK_NOTHROW(find_export_format("keras_h5", "x.weights.h5", false));
   CHECK_NOTHROW(find_export_format("onnx", "x.model", false));
   CHECK_THROWS_WITH_AS(find_export_format("onnx", "x.h5", false),
@@ -126,7 +126,7 @@ TEST_CASE("find_export_format: a name of another format, an error") {
                        ConfigError);
 }
 
-TEST_CASE("export_keras_h5: EfficientNet, the Normalization layer of Keras's model") {
+TEST_CASE("export_keras_h5: EfficientNet has the Normalization layer of Keras's model") {
   const TemporaryFolder folder;
   for (const bool keras3 : {false, true}) {
     CAPTURE(keras3);
@@ -202,7 +202,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> branches() {
        {"input", "b", "a", "e", "d", "f", "g", "h", "gap", "last"}}};
 }
 
-TEST_CASE("keras_order: models with branches, the order of Keras's model.layers") {
+TEST_CASE("keras_order: models with branches have the order of Keras's model.layers") {
   for (const auto& [layers, order] : branches()) {
     CAPTURE(layers);
     const Model model = model_of("", layers);
@@ -212,7 +212,7 @@ TEST_CASE("keras_order: models with branches, the order of Keras's model.layers"
   }
 }
 
-TEST_CASE("keras_order: a chain and every backbone of Keras, the order of the layers stays") {
+TEST_CASE("keras_order keeps the order of the layers of a chain and of every backbone of Keras") {
   const auto check = [](const graph::Graph& graph) {
     std::vector<std::string> found, expected;
     for (const graph::LayerInfo* layer : keras_order(graph)) found.push_back(layer->name);
@@ -229,7 +229,7 @@ TEST_CASE("keras_order: a chain and every backbone of Keras, the order of the la
   }
 }
 
-TEST_CASE("export_keras_h5: a model with branches, layers in Keras's order in both layouts") {
+TEST_CASE("export_keras_h5: layers of a model with branches are in Keras's order in both layouts") {
   const TemporaryFolder folder;
   for (const auto& [layers, order] : branches()) {
     CAPTURE(layers);
@@ -265,7 +265,7 @@ TEST_CASE("export_keras_h5: a model with branches, layers in Keras's order in bo
   }
 }
 
-TEST_CASE("import_weights: layers of a later model of a Keras session, matched by position") {
+TEST_CASE("import_weights matches layers of a later model of a Keras session by position") {
   const TemporaryFolder folder;
   // More than ten of a class, whose numbers sort otherwise as texts.
   std::string layers = "[";
@@ -312,7 +312,8 @@ TEST_CASE("import_weights: layers of a later model of a Keras session, matched b
   }
 }
 
-TEST_CASE("remove_normalization: the tensors of one layer, none with similar or long names") {
+TEST_CASE(
+    "remove_normalization removes the tensors of one layer, none with similar or long names") {
   config::Config config =
       test::config_of("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3]}");
   const graph::Graph graph =
@@ -341,7 +342,7 @@ TEST_CASE("remove_normalization: the tensors of one layer, none with similar or 
   CHECK(left == others);
 }
 
-TEST_CASE("export_safetensors: the weight average in place of the parameter") {
+TEST_CASE("export_safetensors writes the weight average in place of the parameter") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x.safetensors";
   const Model model = model_of(path);

@@ -20,7 +20,8 @@ graph::Graph small() {
 
 }  // namespace
 
-TEST_CASE("cut_at_features: no layer given, the last one before the output that is not dropout") {
+TEST_CASE(
+    "cut_at_features cuts at the last layer before the output that is not dropout by default") {
   const FeatureModel features = cut_at_features(small(), "");
   CHECK(features.layer == "hidden");
   CHECK(features.shape == Shape{kBatch, 5});
@@ -35,7 +36,7 @@ TEST_CASE("cut_at_features: no layer given, the last one before the output that 
                      [](const graph::LayerInfo& layer) { return layer.kind == "Dropout"; }));
 }
 
-TEST_CASE("cut_at_features: a layer whose output is images, flattened to one row per sample") {
+TEST_CASE("cut_at_features flattens a layer whose output is images to one row per sample") {
   const FeatureModel features = cut_at_features(small(), "first");
   CHECK(features.shape == Shape{kBatch, 4, 4, 4});
   CHECK(features.graph[features.graph.outputs[0]].shape == Shape{kBatch, 64});
@@ -43,7 +44,7 @@ TEST_CASE("cut_at_features: a layer whose output is images, flattened to one row
   CHECK_NOTHROW(graph::verify(features.graph));
 }
 
-TEST_CASE("cut_at_features: an unknown layer, an error with a similar name or all names") {
+TEST_CASE("cut_at_features: the error of an unknown layer has a similar name or all names") {
   CHECK_THROWS_WITH_AS(cut_at_features(small(), "hiden"), doctest::Contains("'hidden'"),
                        ConfigError);
   CHECK_THROWS_WITH_AS(cut_at_features(small(), "xyz"), doctest::Contains("layers: input, first, "),

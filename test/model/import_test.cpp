@@ -66,7 +66,7 @@ std::string message_of(const Model& model) {
 
 }  // namespace
 
-TEST_CASE("import_weights: files of Keras in each format, all weights of the model") {
+TEST_CASE("import_weights loads all weights of the model from files of Keras in each format") {
   for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
     CAPTURE(file);
     const Model model = model_of(fixture(file));
@@ -79,7 +79,7 @@ TEST_CASE("import_weights: files of Keras in each format, all weights of the mod
   }
 }
 
-TEST_CASE("import_weights: the .weights.h5 file of a .keras archive, all weights of the model") {
+TEST_CASE("import_weights loads all weights from the .weights.h5 file of a .keras archive") {
   const std::string archive = fixture("keras3.keras");
   const Bytes content = read_file(archive);
   const TemporaryFolder folder;
@@ -94,7 +94,7 @@ TEST_CASE("import_weights: the .weights.h5 file of a .keras archive, all weights
   check_values(model, import_weights(model.graph, model.config.model).tensors);
 }
 
-TEST_CASE("import_weights: missing, extra and wrongly shaped tensors, an error that names them") {
+TEST_CASE("import_weights: the error of missing, extra and wrongly shaped tensors names them") {
   const std::string layers = R"([{conv: {filters: 5, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: other}}])";
   const std::string found = message_of(model_of(fixture("keras3.keras"), layers));
@@ -105,7 +105,7 @@ TEST_CASE("import_weights: missing, extra and wrongly shaped tensors, an error t
   CHECK(found.find("first_bn/0") != std::string::npos);
 }
 
-TEST_CASE("import_weights: integers for a weight, an error unless allow_missing covers it") {
+TEST_CASE("import_weights: integers for a weight are an error unless allow_missing covers it") {
   const TemporaryFolder folder;
   const std::string layers = "[{flatten: {}}, {dense: {units: 3, name: last}}]";
   const Model model = model_of(folder.path() / "w.safetensors", layers);
@@ -126,7 +126,7 @@ TEST_CASE("import_weights: integers for a weight, an error unless allow_missing 
   CHECK(import.report.initialised == std::vector<std::string>{"last/kernel"});
 }
 
-TEST_CASE("import_weights: integers in an .npz file that no layer takes, read") {
+TEST_CASE("import_weights reads integers in an .npz file that no layer takes") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.npz";
   const auto array = [](const std::string& type, const std::vector<std::int64_t>& dims,
@@ -143,7 +143,7 @@ TEST_CASE("import_weights: integers in an .npz file that no layer takes, read") 
   CHECK(tensors[2].is_integer);
 }
 
-TEST_CASE("import_weights: the weights of another network, a short error with this reason") {
+TEST_CASE("import_weights: a short error gives the reason for the weights of another network") {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "w.safetensors").string();
   const auto backbone = [&](const std::string& more) {
@@ -165,7 +165,8 @@ TEST_CASE("import_weights: the weights of another network, a short error with th
   CHECK(found.find("of another network than MobileNetV2 with alpha: 0.5") != std::string::npos);
 }
 
-TEST_CASE("import_weights: allow_missing, missing tensors stay as initialised and are reported") {
+TEST_CASE(
+    "import_weights: missing tensors stay as initialised with allow_missing and are reported") {
   const std::string layers = R"([{conv: {filters: 4, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: last}}])";
   const Model model = model_of(fixture("arrays.npz"), layers, ", allow_missing: [last]");
@@ -180,7 +181,7 @@ TEST_CASE("import_weights: allow_missing, missing tensors stay as initialised an
 }
 
 TEST_CASE(
-    "ImportReport::notices: one line per kind of tensor, a note if allow_missing permits it") {
+    "ImportReport::notices has one line per kind of tensor, a note if allow_missing permits it") {
   ImportReport report;
   report.path = "w.h5";
   CHECK(report.notices().empty());
@@ -205,7 +206,7 @@ TEST_CASE(
         "w.h5: 1 tensor of the file unused, for which the model has no place: y");
 }
 
-TEST_CASE("import_weights: a run folder, all layers of its best checkpoint") {
+TEST_CASE("import_weights loads all layers of the best checkpoint of a run folder") {
   const TemporaryFolder folder;
   const Path checkpoints = folder.path() / "checkpoints";
   std::filesystem::create_directories(checkpoints);
@@ -268,7 +269,7 @@ TEST_CASE("import_weights: a run folder, all layers of its best checkpoint") {
   CHECK(missing_weights(gone.model, {}).find("no such file or run folder") != std::string::npos);
 }
 
-TEST_CASE("import_weights: a missing file, an error with the name of Keras's file and the key") {
+TEST_CASE("import_weights: the error of a missing file has the name of Keras's file and the key") {
   const auto config = test::config_of(
       "{backbone: {name: mobilenet_v2, alpha: 0.5, weights: nowhere.h5}, head: "
       "[global_average_pool, dense: 3]}");
@@ -281,7 +282,7 @@ TEST_CASE("import_weights: a missing file, an error with the name of Keras's fil
                        doctest::Contains("model.backbone.weights"), DataError);
 }
 
-TEST_CASE("import_weights: a missing file of torchvision's network, the command that saves it") {
+TEST_CASE("import_weights prints the command that saves a missing file of torchvision's network") {
   const auto config = test::config_of(
       "{backbone: {name: resnet18, weights: nowhere.safetensors}, head: [global_average_pool, "
       "dense: 3]}");
@@ -290,7 +291,7 @@ TEST_CASE("import_weights: a missing file of torchvision's network, the command 
   CHECK(message.find("keras.applications") == std::string::npos);
 }
 
-TEST_CASE("import_weights: a pickle of PyTorch, an error with the command that converts it") {
+TEST_CASE("import_weights prints the command that converts a pickle of PyTorch") {
   const TemporaryFolder folder;
   for (const std::string& content :
        {test::pack_zip({{"archive/data.pkl", "pickled"}}), "\x80\2\x8a\nl\xfc"s}) {
@@ -303,7 +304,7 @@ TEST_CASE("import_weights: a pickle of PyTorch, an error with the command that c
   }
 }
 
-TEST_CASE("check_weights: the errors of import_weights for each format, from the header") {
+TEST_CASE("check_weights finds the errors of import_weights for each format from the header") {
   const std::string layers = R"([{conv: {filters: 5, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: other}}])";
   for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
@@ -325,7 +326,7 @@ TEST_CASE("check_weights: the errors of import_weights for each format, from the
                        doctest::Contains("is a text file"), DataError);
 }
 
-TEST_CASE("import_weights: a text file or a truncated file, an error with its path") {
+TEST_CASE("import_weights: the error of a text file or a truncated file has its path") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.h5";
   write_file_atomic(path, "layers: [dense]\n");
@@ -337,7 +338,7 @@ TEST_CASE("import_weights: a text file or a truncated file, an error with its pa
   }
 }
 
-TEST_CASE("match_weights: ConvNeXt's dense layers and unnamed layer scales, matched to tensors") {
+TEST_CASE("match_weights matches ConvNeXt's dense layers and unnamed layer scales to tensors") {
   const auto config = test::config_of(
       "{backbone: {name: convnext_tiny, weights: w}, head: [global_average_pool, dense: 2]}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 2), 1);
@@ -352,7 +353,7 @@ TEST_CASE("match_weights: ConvNeXt's dense layers and unnamed layer scales, matc
   CHECK(import.report.extra.empty());
 }
 
-TEST_CASE("import_weights: the MobileNetV2 file of Keras, every tensor is loaded") {
+TEST_CASE("import_weights loads every tensor of the MobileNetV2 file of Keras") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   if (shared == nullptr) TRAINER_SKIP("TRAINER_SHARED_DATA is not set");
   const std::string path =

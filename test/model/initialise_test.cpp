@@ -40,7 +40,7 @@ Statistics statistics(const std::vector<float>& numbers) {
 
 }  // namespace
 
-TEST_CASE("resolve_initializer: variance scaling, the limits and deviations of Keras") {
+TEST_CASE("resolve_initializer: variance scaling has the limits and deviations of Keras") {
   const Fans fans{90, 60};
   const auto limit = [&](Kind kind) {
     const Initial initial = resolve_initializer({kind}, fans);
@@ -61,7 +61,7 @@ TEST_CASE("resolve_initializer: variance scaling, the limits and deviations of K
   CHECK(deviation(Kind::kLecunNormal) == doctest::Approx(std::sqrt(1.0 / 90)));
 }
 
-TEST_CASE("kernel_initializer: the fans of each kind of kernel, as in Keras") {
+TEST_CASE("kernel_initializer: each kind of kernel has its fans as in Keras") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 6, kernel_size: 3, groups: 2, kernel_initializer: he_uniform}
@@ -77,7 +77,7 @@ TEST_CASE("kernel_initializer: the fans of each kind of kernel, as in Keras") {
   CHECK(limit("dense/bias") == doctest::Approx(std::sqrt(6.0 / (10 + 10))));
 }
 
-TEST_CASE("initial_values: mean, deviation and range of each distribution") {
+TEST_CASE("initial_values have the mean, deviation and range of each distribution") {
   const Shape shape{200, 500};
   const auto uniform =
       statistics(initial_values(value("w", shape, {Initial::Kind::kUniform, -1, 3}), 1));
@@ -99,7 +99,7 @@ TEST_CASE("initial_values: mean, deviation and range of each distribution") {
         std::vector<float>{0.5f, 0.5f, 0.5f});
 }
 
-TEST_CASE("initial_values: depend on the seed and the name only") {
+TEST_CASE("initial_values depend on the seed and the name only") {
   const Initial initial{Initial::Kind::kUniform, -1, 1};
   const auto first = initial_values(value("a", {50}, initial), 7);
   CHECK(initial_values(value("a", {50}, initial), 7) == first);
@@ -107,7 +107,7 @@ TEST_CASE("initial_values: depend on the seed and the name only") {
   CHECK(initial_values(value("a", {50}, initial), 8) != first);
 }
 
-TEST_CASE("initial_values: a weight average, the values of its parameter") {
+TEST_CASE("initial_values of a weight average are the values of its parameter") {
   const Initial initial{Initial::Kind::kUniform, -1, 1};
   graph::Value average = value("a/average", {50}, initial);
   average.role = graph::Role::kSlot;

@@ -25,7 +25,7 @@ const T& op(const graph::Graph& graph, const std::string& layer) {
 
 }  // namespace
 
-TEST_CASE("data.normalize: the first node, with mean and std for each channel") {
+TEST_CASE("data.normalize is the first node, with mean and std for each channel") {
   const auto graph =
       test::build("{layers: [flatten, dense: {units: 2}]}", test::sample({2, 2, 3}, 2),
                   "data: {format: synthetic, normalize: {scale: 0.5, mean: [0.25], "
@@ -79,7 +79,7 @@ TEST_CASE("padding same: the odd pixel is below and to the right") {
   CHECK(given.pad_after == std::array<std::int64_t, 2>{2, 3});
 }
 
-TEST_CASE("batch_norm: scale or center false, a constant in place of the parameter") {
+TEST_CASE("batch_norm: scale or center false puts a constant in place of the parameter") {
   const auto graph = test::build(
       "{layers: [batch_norm: {scale: false, center: false, momentum: 0.9, epsilon: 0.1}, flatten, "
       "dense: {units: 2}]}",
@@ -96,7 +96,7 @@ TEST_CASE("batch_norm: scale or center false, a constant in place of the paramet
   CHECK(std::get<graph::UpdateStatistics>(graph.nodes[2].op).epsilon == 0.1f);
 }
 
-TEST_CASE("build_model: the regularizer, trainability and location of a parameter") {
+TEST_CASE("build_model keeps the regularizer, trainability and location of a parameter") {
   const auto graph = test::build(R"(
   layers:
     - flatten
@@ -109,7 +109,7 @@ TEST_CASE("build_model: the regularizer, trainability and location of a paramete
   CHECK(graph[graph.find("dense/bias")].l2 == 0);
 }
 
-TEST_CASE("dropout: two layers, different masks") {
+TEST_CASE("dropout: two layers have different masks") {
   const auto graph =
       test::build("{layers: [flatten, dropout: 0.2, dropout: 0.2, dense: {units: 2}]}",
                   test::sample({2, 2, 1}, 2), "seed: 99\n");
@@ -117,7 +117,7 @@ TEST_CASE("dropout: two layers, different masks") {
   CHECK(op<graph::Dropout>(graph, "dropout").seed == 99);
 }
 
-TEST_CASE("activation: no alpha given, the slopes of Keras") {
+TEST_CASE("activation: slopes are those of Keras without alpha") {
   const auto graph = test::build(R"(
   layers:
     - activation: leaky_relu
@@ -131,7 +131,7 @@ TEST_CASE("activation: no alpha given, the slopes of Keras") {
   CHECK(op<graph::Activate>(graph, "activation_2").activation.alpha == 1.0f);
 }
 
-TEST_CASE("layers: names as inputs, any acyclic graph") {
+TEST_CASE("layers: names as inputs describe any acyclic graph") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 4, padding: same, name: left}
@@ -145,7 +145,7 @@ TEST_CASE("layers: names as inputs, any acyclic graph") {
   CHECK(node(graph, "right").inputs[0] == node(graph, "left").inputs[0]);
 }
 
-TEST_CASE("dense_classifier: flatten, hidden layers and logits") {
+TEST_CASE("dense_classifier has flatten, hidden layers and logits") {
   const auto graph =
       test::build("{dense_classifier: {hidden_units: [8, 4], dropout: 0.1, activation: tanh}}",
                   test::sample({3, 3, 1}, 7));
@@ -156,7 +156,7 @@ TEST_CASE("dense_classifier: flatten, hidden layers and logits") {
   CHECK(graph[graph.find("dense_1/kernel")].shape == Shape{8, 4});
 }
 
-TEST_CASE("dense_classifier: two classes with binary_cross_entropy, one logit") {
+TEST_CASE("dense_classifier has one logit for two classes with binary_cross_entropy") {
   const auto graph =
       test::build("{dense_classifier: {hidden_units: [8]}, loss: binary_cross_entropy}",
                   test::sample({3, 3, 1}, 2));
@@ -164,7 +164,7 @@ TEST_CASE("dense_classifier: two classes with binary_cross_entropy, one logit") 
 }
 
 // test/keras: shapes that Keras itself gives.
-TEST_CASE("layers: the output shapes of Keras") {
+TEST_CASE("layers have the output shapes of Keras") {
   int compared = 0;
   auto examples = nlohmann::json::array();
   for (const char* name : {"layers.json", "more_layers.json"}) {

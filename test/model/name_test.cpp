@@ -26,7 +26,7 @@ std::string persistent_values(const graph::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("layer_names: layers without a name, the automatic names of Keras") {
+TEST_CASE("layer_names: layers without a name have the automatic names of Keras") {
   const auto graph = test::build(R"(
   layers:
     - zero_pad: {padding: 1}
@@ -61,7 +61,7 @@ TEST_CASE("layer_names: automatic names differ from given names") {
   CHECK(names(graph) == "input dense_1 dense dense_2");
 }
 
-TEST_CASE("build_model: the names and shapes of Keras's parameters") {
+TEST_CASE("build_model uses the names and shapes of Keras's parameters") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 4, kernel_size: [3, 2], groups: 2}

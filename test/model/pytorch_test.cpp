@@ -109,7 +109,7 @@ TEST_CASE("from_pytorch: convolutions, norms and linear layers are renamed and t
   CHECK(renamed[9].shape == Shape{2, 3});
 }
 
-TEST_CASE("from_pytorch: the first linear layer of VGG16, channels x height x width") {
+TEST_CASE("from_pytorch: the first linear layer of VGG16 is read as channels x height x width") {
   const graph::Graph graph =
       test::build("{backbone: {name: vgg16, variant: torchvision, include_top: true}}",
                   test::sample({64, 64, 3}, 3));
@@ -123,7 +123,7 @@ TEST_CASE("from_pytorch: the first linear layer of VGG16, channels x height x wi
   CHECK(file[0].values[4096 * 512] == 1);  // the next pixel
 }
 
-TEST_CASE("import_weights: a file of a variant that does not exist here, an error with the names") {
+TEST_CASE("import_weights: the error of a variant that does not exist here has the names") {
   const std::string densenet =
       import_error("densenet121", {one("features.conv0.weight"), one("features.norm0.weight")});
   CHECK(densenet.find("has no tensor that the model takes: it holds features.conv0.weight, "
@@ -138,13 +138,13 @@ TEST_CASE("import_weights: a file of a variant that does not exist here, an erro
         std::string::npos);
 }
 
-TEST_CASE("import_weights: allow_missing covers all, still an error if no tensor is loaded") {
+TEST_CASE("import_weights fails if no tensor is loaded, also where allow_missing covers all") {
   const std::string error =
       import_error("mobilenet_v2, allow_missing: ['*']", {one("features.0.0.weight")});
   CHECK(error.find("has no tensor that the model takes") != std::string::npos);
 }
 
-TEST_CASE("import_weights: a deeper network, or one with more layers in its blocks, an error") {
+TEST_CASE("import_weights: a deeper network, or one with more layers in its blocks, is an error") {
   struct Case {
     const char *backbone, *variant, *more, *layer;
   };
@@ -166,7 +166,7 @@ TEST_CASE("import_weights: a deeper network, or one with more layers in its bloc
   }
 }
 
-TEST_CASE("import_weights: the classifier and a head of the file's own, no error") {
+TEST_CASE("import_weights accepts the classifier and a head of the file's own") {
   for (const char* layer :
        {"predictions/kernel", "dense_1/kernel", "conv2d_5/kernel", "batch_normalization_3/gamma"}) {
     CAPTURE(layer);
@@ -179,7 +179,7 @@ TEST_CASE("import_weights: the classifier and a head of the file's own, no error
   CHECK(import_error("resnet50", file).empty());
 }
 
-TEST_CASE("import_weights: model.weights, the names of PyTorch") {
+TEST_CASE("import_weights: model.weights reads the names of PyTorch") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.safetensors";
   test::write_state_dict(path, {{"fc.weight", {3, 32}, numbers(96)}, {"fc.bias", {3}, {1, 2, 3}}});

@@ -6,7 +6,7 @@
 
 namespace trainer::model {
 
-TEST_CASE("layer_table: a CNN with batch norm, the shapes and parameter counts of Keras") {
+TEST_CASE("layer_table: a CNN with batch norm has the shapes and parameter counts of Keras") {
   const auto graph = test::build(R"(
   layers:
     - conv: {filters: 32, activation: relu}
