@@ -28,7 +28,8 @@ std::map<std::string, float> multipliers(const std::string& model, const std::st
 
 }  // namespace
 
-TEST_CASE("layer_decay: a list of layers, each layer and the normalization after it are a group") {
+TEST_CASE(
+    "layer_decay: in a list of layers, each layer and the normalization after it are a group") {
   const auto found = multipliers(
       "{layers: [{conv: {filters: 2, name: a}}, batch_norm, {conv: {filters: 2, name: b}}, "
       "flatten, "
@@ -40,7 +41,7 @@ TEST_CASE("layer_decay: a list of layers, each layer and the normalization after
   CHECK(found == expected);
 }
 
-TEST_CASE("layer_decay: backbones, the groups and scales of timm") {
+TEST_CASE("layer_decay: backbones have the groups and scales of timm") {
   std::ifstream file(test::source_file("test/optim/timm_layer_decay.json"));
   const nlohmann::json fixture = nlohmann::json::parse(file)["backbones"];
   CHECK(fixture.size() == 14);
@@ -65,7 +66,7 @@ TEST_CASE("layer_decay: backbones, the groups and scales of timm") {
   }
 }
 
-TEST_CASE("apply_parameter_options: layer_decay and exclude_from_weight_decay, both are applied") {
+TEST_CASE("apply_parameter_options applies both layer_decay and exclude_from_weight_decay") {
   const auto config = test::config_of(
       "{layers: [flatten, {dense: {units: 4, name: a}}, {dense: {units: 3, name: b}}]}",
       "optimizer: {adamw: {weight_decay: 0.1}, exclude_from_weight_decay: ['*/bias'], layer_decay: "

@@ -34,7 +34,7 @@ TEST_CASE("to_steps: steps and epochs become updates, seconds are an error") {
   CHECK_THROWS_AS(to_steps({1, Duration::Unit::kSeconds}, kLength), std::logic_error);
 }
 
-TEST_CASE("constant: the same rate at every step") {
+TEST_CASE("constant: the rate is the same at every step") {
   const auto rate = make(config::ConstantSchedule{}, kLength);
   CHECK(rate(0) == 0.1);
   CHECK(rate(100000) == 0.1);
@@ -47,7 +47,7 @@ TEST_CASE("step: the rate is multiplied by a factor at each interval") {
   CHECK(rate(350) == doctest::Approx(0.0125));
 }
 
-TEST_CASE("exponential: smooth, or constant within each interval with staircase") {
+TEST_CASE("exponential: the rate is smooth, or constant within each interval with staircase") {
   const auto smooth = make(config::ExponentialSchedule{steps(40), 0.7, false}, kLength);
   CHECK(smooth(60) == doctest::Approx(0.1 * std::pow(0.7, 1.5)));
   const auto stairs = make(config::ExponentialSchedule{steps(40), 0.7, true}, kLength);
@@ -55,7 +55,7 @@ TEST_CASE("exponential: smooth, or constant within each interval with staircase"
   CHECK(stairs(80) == doctest::Approx(0.049));
 }
 
-TEST_CASE("cosine: half a wave, then alpha") {
+TEST_CASE("cosine: the rate falls by half a wave and stays at alpha") {
   const auto rate = make(config::CosineSchedule{steps(200), 0.2}, kLength);
   CHECK(rate(0) == doctest::Approx(0.1));
   CHECK(rate(100) == doctest::Approx(0.1 * (0.8 * 0.5 + 0.2)));
@@ -63,21 +63,21 @@ TEST_CASE("cosine: half a wave, then alpha") {
   CHECK(rate(300) == doctest::Approx(0.02));
 }
 
-TEST_CASE("cosine: no length, the whole training without the warm-up") {
+TEST_CASE("cosine: the default length is the whole training without the warm-up") {
   CHECK(make(config::CosineSchedule{}, kLength)(500) == doctest::Approx(0));
   const auto warm = make(config::CosineSchedule{}, kLength, config::WarmUp{steps(100), 0});
   CHECK(warm(300) == doctest::Approx(0.05));
   CHECK(warm(500) == doctest::Approx(0));
 }
 
-TEST_CASE("polynomial: falls to the end rate and stays there") {
+TEST_CASE("polynomial falls to the end rate and stays there") {
   const auto rate = make(config::PolynomialSchedule{steps(100), 0.01, 2}, kLength);
   CHECK(rate(0) == doctest::Approx(0.1));
   CHECK(rate(50) == doctest::Approx(0.09 * 0.25 + 0.01));
   CHECK(rate(1000) == doctest::Approx(0.01));
 }
 
-TEST_CASE("warm_up: linear, and the schedule starts after it") {
+TEST_CASE("warm_up: the rate rises linearly, and the schedule starts after it") {
   const auto rate =
       make(config::StepSchedule{steps(10), 0.5}, kLength, config::WarmUp{epochs(1), 0.2});
   CHECK(rate(0) == doctest::Approx(0.02));
@@ -107,14 +107,15 @@ TEST_CASE("ramp_up: by step, the rate changes within an epoch") {
   CHECK(rate(300) == doctest::Approx(4e-5 * 0.8 + 1e-5));
 }
 
-TEST_CASE("ramp_up: no epochs of ramp, the rate starts at its peak without a warm-up") {
+TEST_CASE(
+    "ramp_up: the rate starts at its peak without a warm-up where no epochs of ramp are given") {
   config::RampUpSchedule s;
   s.ramp_epochs = 0;
   const auto rate = make(s, kLength, config::WarmUp{epochs(1), 0});
   CHECK(rate(0) == doctest::Approx(5e-5));
 }
 
-TEST_CASE("ramp_up: several replicas, only the peak is scaled") {
+TEST_CASE("ramp_up: only the peak is scaled by several replicas") {
   config::RampUpSchedule s;
   s.scale = config::RampUpSchedule::Scale::kLinear;
   const Length four{50, 500, 4};
@@ -127,7 +128,7 @@ TEST_CASE("ramp_up: several replicas, only the peak is scaled") {
   CHECK(make(s, four)(250) == doctest::Approx(5e-5));
 }
 
-TEST_CASE("one_cycle: a training of one to four steps, rates above 0 and up to the peak") {
+TEST_CASE("one_cycle: a training of one to four steps has rates above 0 and up to the peak") {
   for (const std::int64_t total : {1, 2, 3, 4}) {
     const auto rate = make(config::OneCycleSchedule{}, {1, total, 1});
     for (std::int64_t i = 0; i <= total; ++i) {
@@ -138,7 +139,7 @@ TEST_CASE("one_cycle: a training of one to four steps, rates above 0 and up to t
   }
 }
 
-TEST_CASE("one_cycle: the peak at the first or the last update") {
+TEST_CASE("one_cycle: the peak is at the first or the last update") {
   config::OneCycleSchedule s;  // from 0.1 / 25 to 0.1, then down to 0.1 / 25 / 1e4
   s.rise = 0.5;
   const auto first = make(s, {1, 2, 1});  // the peak is at 0.5 * 2 - 1
@@ -152,7 +153,7 @@ TEST_CASE("one_cycle: the peak at the first or the last update") {
   CHECK(last(11) == doctest::Approx(0.1 / 25 / 1e4));
 }
 
-TEST_CASE("one_cycle: a warm-up, the cycle begins where it ends") {
+TEST_CASE("one_cycle: the cycle begins where a warm-up ends") {
   const auto rate =
       make(config::OneCycleSchedule{}, {1, 60, 1}, config::WarmUp{steps(10), 0});  // 50 of its own
   CHECK(rate(9) == doctest::Approx(0.09));
@@ -180,7 +181,7 @@ TEST_CASE("cosine_restarts: every decay begins at its own peak") {
 }
 
 // test/keras/schedules.json: what Keras itself computes, in float32; torch_schedules.json: PyTorch.
-TEST_CASE("schedule: the rates of Keras and PyTorch over 200 steps") {
+TEST_CASE("schedule: the rates are those of Keras and PyTorch over 200 steps") {
   const char* name = "";
   SUBCASE("Keras") { name = "schedules.json"; }
   SUBCASE("PyTorch") { name = "torch_schedules.json"; }

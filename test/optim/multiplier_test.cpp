@@ -8,7 +8,8 @@
 
 namespace trainer::optim {
 
-TEST_CASE("learning_rate_multiplier: the updates of matching layers, the last match counts") {
+TEST_CASE(
+    "learning_rate_multiplier scales the updates of matching layers, and the last match counts") {
   const auto config = test::config_of(
       "{layers: [flatten, {dense: {units: 3, name: block5_a}}, {dense: {units: 3, name: "
       "block5_b}}, {dense: {units: 3, name: top}}]}",
@@ -54,7 +55,7 @@ TEST_CASE("exclude_from_weight_decay: matching parameters have no weight decay")
   CHECK(decays == expected);
 }
 
-TEST_CASE("exclude_from_weight_decay: a pattern that matches no parameter, an error") {
+TEST_CASE("exclude_from_weight_decay: a pattern that matches no parameter is an error") {
   const auto config = test::config_of("{layers: [flatten, dense: 3]}",
                                       "optimizer: {adamw: , exclude_from_weight_decay: [bias]}\n");
   const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
@@ -62,7 +63,7 @@ TEST_CASE("exclude_from_weight_decay: a pattern that matches no parameter, an er
                        doctest::Contains("no parameter is named 'bias'"), ConfigError);
 }
 
-TEST_CASE("learning_rate_multiplier: a pattern that matches no layer, an error") {
+TEST_CASE("learning_rate_multiplier: a pattern that matches no layer is an error") {
   const auto config = test::config_of(
       "{layers: [flatten, dense: 3]}",
       "optimizer: {sgd: , learning_rate_multiplier: [{match: flatten, value: 2}]}\n");

@@ -63,7 +63,7 @@ TEST_CASE("update_spec: each optimizer gives its update rule") {
   CHECK(adamw.update.weight_decay == 4e-3f);
 }
 
-TEST_CASE("update_spec: clipping and the weight average") {
+TEST_CASE("update_spec has clipping and the weight average") {
   using Kind = graph::Clip::Kind;
   config::Optimizer optimizer;
   CHECK(update_spec(optimizer).update.clip.kind == Kind::kNone);
