@@ -108,7 +108,7 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("Server: a job with a secret, a client with another secret is rejected") {
+TEST_CASE("Server rejects a client with another secret than that of its job") {
   Job job(2, "the secret of this job");
   const auto chief = job.join(Role::kChief);
   Values given(1), read(50);
@@ -122,7 +122,7 @@ TEST_CASE("Server: a job with a secret, a client with another secret is rejected
   CHECK(read.buffers == given.buffers);
 }
 
-TEST_CASE("Server: a job with a secret, every call without its token is rejected") {
+TEST_CASE("Server rejects every call without the token of a job with a secret") {
   Job job(1, "the secret of this job");
   const auto chief = job.join(Role::kChief);
   Values given(1), read(50);
@@ -158,7 +158,7 @@ TEST_CASE("Server: a job with a secret, every call without its token is rejected
   CHECK(read.buffers == given.buffers);
 }
 
-TEST_CASE("Client: one or three servers, values are written and read, gradients are applied") {
+TEST_CASE("Client writes and reads values and applies gradients with one or three servers") {
   for (const int count : {1, 3}) {
     Job job(count);
     const auto chief = job.join(Role::kChief);
@@ -201,7 +201,7 @@ TEST_CASE("Client: one or three servers, values are written and read, gradients 
   }
 }
 
-TEST_CASE("Client: another config or other data, an error with the task and the difference") {
+TEST_CASE("Client: the error of another config or other data names the task and the difference") {
   Job job(1);
   CHECK_THROWS_WITH_AS(job.join(Role::kWorker, "seed: 8\n"),
                        doctest::Contains("worker:0 has 'seed: 8', not 'seed: 7' as ps:0"),
@@ -219,7 +219,7 @@ TEST_CASE("Client: another config or other data, an error with the task and the 
   CHECK_NOTHROW(chief->check());
 }
 
-TEST_CASE("Client::start: a model too large for its servers, an error before anything is sent") {
+TEST_CASE("Client::start rejects a model too large for its servers before anything is sent") {
   Job job(1);
   const auto chief = job.join(Role::kChief);
   Start start = small_start();
@@ -230,7 +230,7 @@ TEST_CASE("Client::start: a model too large for its servers, an error before any
       ConfigError);
 }
 
-TEST_CASE("Client: a lost server or a failed chief, the error names it") {
+TEST_CASE("Client: the error of a lost server or a failed chief names it") {
   Job job(2);
   const auto chief = job.join(Role::kChief);
   Values values(1);

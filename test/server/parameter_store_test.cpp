@@ -57,7 +57,7 @@ struct Kept {
 
 }  // namespace
 
-TEST_CASE("find_shard: equal shares of whole cache lines that cover all values") {
+TEST_CASE("find_shard returns equal shares of whole cache lines that cover all values") {
   for (const std::int64_t count : {0, 16, 64, 1008, 121'936}) {
     for (const std::int64_t servers : {1, 2, 3, 7}) {
       std::int64_t next = 0;
@@ -73,7 +73,7 @@ TEST_CASE("find_shard: equal shares of whole cache lines that cover all values")
   }
 }
 
-TEST_CASE("ParameterStore: several servers, the update has the bits of one server") {
+TEST_CASE("ParameterStore: the update of several servers equals that of one bit by bit") {
   Kept whole;
   std::vector<std::unique_ptr<Kept>> parts;
   for (std::int64_t i = 0; i < 3; ++i) {
@@ -99,7 +99,7 @@ TEST_CASE("ParameterStore: several servers, the update has the bits of one serve
   CHECK(floats(whole.parameters) != numbers(64, 1));
 }
 
-TEST_CASE("ParameterStore: stale gradients, counted and rejected beyond the limit") {
+TEST_CASE("ParameterStore counts stale gradients and rejects them beyond the limit") {
   Kept kept(ParameterStore::First{1});
   const std::vector<float> gradient = numbers(64, 2);
   CHECK(kept.push(0, gradient).staleness == 0);
@@ -119,7 +119,7 @@ TEST_CASE("ParameterStore: stale gradients, counted and rejected beyond the limi
   CHECK(staleness.mean == doctest::Approx(1.0 / 3));
 }
 
-TEST_CASE("ParameterStore: moving statistics, replaced by one worker and moved by several") {
+TEST_CASE("ParameterStore: moving statistics are replaced by one worker and moved by several") {
   Kept kept;
   const std::vector<float> gradient = numbers(64, 2);
   kept.push(0, gradient, 0, {0.1f, 0.2f, 0.3f});
@@ -149,7 +149,7 @@ TEST_CASE("ParameterStore::hold: updates wait until release() and none is lost")
   CHECK(kept.store.step() == 1);
 }
 
-TEST_CASE("ParameterStore::read: waits for a started update up to the timeout") {
+TEST_CASE("ParameterStore::read waits for a started update up to the timeout") {
   Kept other(std::nullopt, find_shard(64, 1, 2));
   std::string values;
   std::thread worker([&] { other.push(0, numbers(32, 2), 1); });
