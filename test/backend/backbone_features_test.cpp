@@ -192,26 +192,26 @@ void check_torchvision(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("backbone: networks of convolutions, the features of Keras") {
+TEST_CASE("backbone: VGG, ResNet, DenseNet and MobileNetV2 compute Keras's features") {
   for (const char* name :
        {"vgg16", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "densenet121"}) {
     check_backbone(name);
   }
 }
 
-TEST_CASE("import_weights: state dicts of torchvision, the features of its networks") {
+TEST_CASE("import_weights: state dicts of torchvision give the features of its networks") {
   for (const char* name :
        {"vgg16", "resnet18", "resnet18_top", "resnet34", "resnet50", "resnet101"}) {
     check_torchvision(name);
   }
 }
 
-TEST_CASE("cut_at_features: a model with its head, the features of Keras") {
+TEST_CASE("cut_at_features: a model with its head computes Keras's features") {
   check_backbone("resnet18", true);
   check_backbone("mobilenet_v3_small", true);
 }
 
-TEST_CASE("backbone: networks of other layers, the features of Keras") {
+TEST_CASE("backbone: EfficientNet, MobileNetV3 and ConvNeXt compute Keras's features") {
   for (const char* name :
        {"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
         "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny"}) {

@@ -82,7 +82,7 @@ void compare(const Net& net, const Setup& setup, double tolerance) {
 
 }  // namespace
 
-TEST_CASE("backbone: training on GPUs, the results of the CPU") {
+TEST_CASE("backbone: training on GPUs gives the results of the CPU") {
   if (!uses_gpus()) TRAINER_SKIP("compares GPUs with the CPU");
   for (const std::string name : {"efficientnet_b0", "mobilenet_v3_small", "convnext_tiny"}) {
     for (const Setup& setup : setups()) {

@@ -24,7 +24,7 @@ std::vector<std::int64_t> cuts_of(std::span<const LaneShare> shares) {
   return cuts;
 }
 
-TEST_CASE("batch shares: every sample once, evenly, in micro-batches of a bounded size") {
+TEST_CASE("batch shares have every sample once, evenly, in micro-batches of a bounded size") {
   for (const int lanes : {1, 2, 3, 8}) {
     BatchShares shares(lanes, 64, {});
     for (const std::int64_t samples : {0, 1, 2, 7, 64, 65, 127, 128, 129, 1000}) {

@@ -43,7 +43,7 @@ void check_batches(const Net& net, const Setup& setup, std::int64_t max_samples,
 
 }  // namespace
 
-TEST_CASE("Executable: any batch size and number of lanes, the update of the reference") {
+TEST_CASE("Executable: any batch size and number of lanes give the update of the reference") {
   for (const Setup& setup : setups()) {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 7, {7, 1, 2, 3, 4, 5, 6, 7});
@@ -55,7 +55,8 @@ TEST_CASE("Executable: any batch size and number of lanes, the update of the ref
   }
 }
 
-TEST_CASE("Executable: a batch of more samples than run at once, the update of the reference") {
+TEST_CASE(
+    "Executable: a batch of more samples than run at once gives the update of the reference") {
   for (const Setup& setup : setups()) {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 200, {200, 64, 65, 129, 200});
@@ -65,7 +66,8 @@ TEST_CASE("Executable: a batch of more samples than run at once, the update of t
   }
 }
 
-TEST_CASE("lanes: dense layers of many parameters, computed together with one gradient in memory") {
+TEST_CASE(
+    "lanes: dense layers of many parameters are computed together with one gradient in memory") {
   const Setup one = setups().front();
   backend::CompileOptions options;
   options.max_samples = 16;
@@ -87,13 +89,13 @@ TEST_CASE("lanes: dense layers of many parameters, computed together with one gr
   }
 }
 
-TEST_CASE("Executable: a call of more samples than max_samples, std::logic_error") {
+TEST_CASE("Executable: a call of more samples than max_samples throws std::logic_error") {
   const graph::Graph graph = training_graph(kPlain);
   Runner runner(open(setups()[0]), graph, {});
   CHECK_THROWS_AS(runner.run(2, batch(graph, 2, kPlain), {}), std::logic_error);
 }
 
-TEST_CASE("BatchNorm: batch statistics over two lanes, those of one lane") {
+TEST_CASE("BatchNorm: batch statistics over two lanes are those of one lane") {
   const graph::Graph graph = training_graph(kNormalised);
   const auto values = starting_values(graph);
   std::vector<std::vector<float>> results;
@@ -117,7 +119,7 @@ TEST_CASE("BatchNorm: batch statistics over two lanes, those of one lane") {
   }
 }
 
-TEST_CASE("Executable: two runs of the same calls, the same bits") {
+TEST_CASE("Executable: two runs of the same calls have equal results bit by bit") {
   for (const Setup& setup : setups()) {
     const graph::Graph graph = training_graph(kPlain, setup.type);
     const auto values = starting_values(graph);
@@ -140,7 +142,8 @@ TEST_CASE("Executable: two runs of the same calls, the same bits") {
 }
 
 TEST_CASE(
-    "Dropout: any division of the batch, the same mask forward and backward with the given rate") {
+    "Dropout: any division of the batch has the same mask forward and backward with the given "
+    "rate") {
   constexpr std::int64_t kSamples = 150, kElements = 400;
   std::vector<std::vector<float>> masks;
   for (const Setup& setup : setups()) {
@@ -191,7 +194,7 @@ TEST_CASE(
   for (const auto& mask : masks) CHECK(mask == masks[0]);
 }
 
-TEST_CASE("Executable: an evaluation graph, the variables that training has written") {
+TEST_CASE("Executable: an evaluation graph reads the variables that training has written") {
   const Net net{"folded", R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
       activation: relu, separable_conv: {filters: 5}, batch_norm, dropout: 0.5, flatten, dense: 4]})"};
   compile::Options options;
@@ -244,7 +247,8 @@ TEST_CASE("Executable: an evaluation graph, the variables that training has writ
   }
 }
 
-TEST_CASE("Executable: programs of two types on the same variables, each the bits of one alone") {
+TEST_CASE(
+    "Executable: programs of two types on the same variables compute what each computes alone") {
   const Net net{"folded", R"({layers: [conv: {filters: 8, activation: relu}, depthwise_conv: {},
       flatten, dense: {units: 16, activation: relu}, dense: 4]})"};
   constexpr std::int64_t kSamples = 3;
@@ -293,7 +297,7 @@ TEST_CASE("Executable: programs of two types on the same variables, each the bit
   }
 }
 
-TEST_CASE("Executable: steps of common models, no fallback to a slow implementation") {
+TEST_CASE("Executable: steps of common models do not fall back to a slow implementation") {
   std::vector<std::pair<std::string, config::Model>> models;
   for (const char* name : {"mnist", "mnist_dense", "fashion_mnist", "digits"}) {
     const auto loaded = config::load_config(concat(source_file("configs/"), name, ".yaml"), {}, {});

@@ -31,7 +31,7 @@ Outcome train(const Setup& setup, std::size_t wait_every) {
 
 }  // namespace
 
-TEST_CASE("Executable: many calls in flight, each with its own scalars and numbers") {
+TEST_CASE("Executable: many calls in flight have their own scalars and numbers") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;
     const Outcome one_by_one = train(setup, 1), at_once = train(setup, kCalls);
@@ -42,7 +42,7 @@ TEST_CASE("Executable: many calls in flight, each with its own scalars and numbe
   }
 }
 
-TEST_CASE("Variables: read() behind calls in flight, the values that the last one wrote") {
+TEST_CASE("Variables: read() behind calls in flight returns the values that the last one wrote") {
   for (const Setup& setup : setups()) {
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));

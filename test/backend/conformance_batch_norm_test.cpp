@@ -10,7 +10,7 @@ using graph::ValueId;
 using graph::Window;
 using Kind = Activation::Kind;
 
-TEST_CASE("BatchNorm: activations, channels and shapes, the numbers of the reference") {
+TEST_CASE("BatchNorm: activations, channels and shapes match the reference") {
   std::vector<Activation> all = activations();
   std::erase_if(all, [](const Activation& a) { return !a.differentiable_from_output(); });
   all.push_back({});
@@ -71,8 +71,7 @@ TEST_CASE("BatchNorm: activations, channels and shapes, the numbers of the refer
 }
 
 // The gradient of x takes the memory of that of y only where nobody else reads it.
-TEST_CASE(
-    "BatchNorm: other ops that read the gradient of its output, the numbers of the reference") {
+TEST_CASE("BatchNorm: other ops that read the gradient of its output match the reference") {
   enum class Reader { kNone, kOfGradient, kOfItsImage };
   for (const Reader reader : {Reader::kNone, Reader::kOfGradient, Reader::kOfItsImage}) {
     check({concat("reader ", static_cast<int>(reader)), [=](Builder& b) {
@@ -89,7 +88,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("FoldBatchNorm: a convolution with and without bias, the numbers of the separate ops") {
+TEST_CASE("FoldBatchNorm: a convolution with and without bias matches the separate ops") {
   for (const bool bias : {true, false}) {
     for (const bool fold : {true, false}) {
       check({concat("folded ", fold, " bias ", bias), [=](Builder& b) {

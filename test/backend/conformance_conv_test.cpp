@@ -108,7 +108,7 @@ constexpr Activation kRelu{Activation::Kind::kRelu, 0};
 }  // namespace
 
 // A backend may finish the gradients of all kernels at once, after the last of them.
-TEST_CASE("Conv: the gradient of a kernel that another node reads, whole when it is read") {
+TEST_CASE("Conv: the gradient of a kernel that another node reads is whole when it is read") {
   check({"a kernel of two convolutions", [](Builder& b) {
            const Window window = window_of({.in = 3, .out = 5});
            const ValueId kernel = b.parameter({3, 3, 3, 5});
@@ -122,7 +122,7 @@ TEST_CASE("Conv: the gradient of a kernel that another node reads, whole when it
          }});
 }
 
-TEST_CASE("Conv: kernels, strides, dilation and padding, the numbers of the reference") {
+TEST_CASE("Conv: kernels, strides, dilation and padding match the reference") {
   check(row("1x1", {.kernel_h = 1, .kernel_w = 1}, {1, 2, 5}));
   check(row("1x1 stride 2", {.kernel_h = 1, .kernel_w = 1, .stride = 2}));
   check(row("3x3 valid", {}, {1, 2, 5}));
@@ -145,7 +145,7 @@ TEST_CASE("Conv: kernels, strides, dilation and padding, the numbers of the refe
   check(row("as large as the image", {.kernel_h = 7, .kernel_w = 9}));
 }
 
-TEST_CASE("Conv: channels, the numbers of the reference") {
+TEST_CASE("Conv: channels match the reference") {
   for (const std::int64_t in : {1, 3, 4, 5, 8, 16, 17, 32, 64}) {
     for (const std::int64_t out : {1, 5, 16, 20, 64}) {
       check(row(
@@ -206,7 +206,7 @@ TEST_CASE("Conv: the gradient of pixels that no window meets is 0") {
             {.kernel_h = 1, .kernel_w = 1, .stride = 2, .groups = 2, .in = 6, .out = 4}));
 }
 
-TEST_CASE("Conv: groups and depthwise convolutions, the numbers of the reference") {
+TEST_CASE("Conv: groups and depthwise convolutions match the reference") {
   check(row("2 groups of 16", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 32, .out = 32}));
   check(row("2 groups of 3", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 6, .out = 4}));
   check(row("4 groups, 1x1", {.kernel_h = 1, .kernel_w = 1, .groups = 4, .in = 8, .out = 12}));
@@ -221,7 +221,7 @@ TEST_CASE("Conv: groups and depthwise convolutions, the numbers of the reference
   check(row("depthwise stride 2", {.stride = 2, .groups = 16, .pad = {0, 1, 0, 1}}));
 }
 
-TEST_CASE("Conv: activations, the numbers of the reference") {
+TEST_CASE("Conv: activations match the reference") {
   using Kind = Activation::Kind;
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
@@ -231,7 +231,7 @@ TEST_CASE("Conv: activations, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Conv: ConvolutionAlgorithm direct and winograd, the numbers of the reference") {
+TEST_CASE("Conv: ConvolutionAlgorithm direct and winograd match the reference") {
   for (const Convolution algorithm : {Convolution::kDirect, Convolution::kWinograd}) {
     const auto forced = [algorithm](const std::string& name, const Spec& spec,
                                     std::vector<std::int64_t> batches = {2}) {
@@ -264,7 +264,7 @@ TEST_CASE("Conv: ConvolutionAlgorithm direct and winograd, the numbers of the re
   }
 }
 
-TEST_CASE("Conv: activations with ConvolutionAlgorithm winograd, the numbers of the reference") {
+TEST_CASE("Conv: activations with ConvolutionAlgorithm winograd match the reference") {
   using Kind = Activation::Kind;
   for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
                           Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
@@ -276,7 +276,7 @@ TEST_CASE("Conv: activations with ConvolutionAlgorithm winograd, the numbers of 
   }
 }
 
-TEST_CASE("Conv with max pooling: kernels, padding and activations, the numbers of the reference") {
+TEST_CASE("Conv with max pooling: kernels, padding and activations match the reference") {
   for (const std::int64_t kernel : {1, 3, 5}) {
     for (const std::int64_t in : {1, 3}) {
       for (const bool relu : {true, false}) {

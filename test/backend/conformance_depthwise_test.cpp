@@ -117,7 +117,7 @@ int fused_steps(const Spec& spec, DType type = DType::kFloat32) {
 
 }  // namespace
 
-TEST_CASE("depthwise convolution between batch norms: shapes and channels, as the reference") {
+TEST_CASE("depthwise convolution between batch norms: shapes and channels match the reference") {
   check(row("same", {}, {1, 2, 5}));
   check(row("channels that fill no block", {.channels = 5}));
   check(row("several blocks, the last not full", {.channels = 37}, {4}));
@@ -127,7 +127,7 @@ TEST_CASE("depthwise convolution between batch norms: shapes and channels, as th
   check(row("large mean", {.offset = 30}));
 }
 
-TEST_CASE("depthwise convolution between batch norms: windows, as the reference") {
+TEST_CASE("depthwise convolution between batch norms: windows match the reference") {
   check(row("no padding", {.pad = {0, 0, 0, 0}}));
   check(row("padding at the top and left", {.pad = {2, 0, 2, 0}}));
   check(row("padding at the bottom and right", {.pad = {0, 2, 0, 2}}));
@@ -141,7 +141,7 @@ TEST_CASE("depthwise convolution between batch norms: windows, as the reference"
   check(row("stride 2, one pixel", {.height = 2, .width = 2, .stride = 2, .pad = {0, 1, 0, 1}}));
 }
 
-TEST_CASE("depthwise convolution between batch norms: activations, as the reference") {
+TEST_CASE("depthwise convolution between batch norms: activations match the reference") {
   const Activation leaky{Activation::Kind::kLeakyRelu, 0.3f};
   check(row("relu", {.before = kRelu, .after = kRelu}));
   check(row("leaky_relu and none", {.before = leaky, .after = {}}));
@@ -150,7 +150,7 @@ TEST_CASE("depthwise convolution between batch norms: activations, as the refere
   check(row("tanh and relu6", {.before = {Activation::Kind::kTanh}}));
 }
 
-TEST_CASE("depthwise convolution between batch norms: bfloat16, as the reference") {
+TEST_CASE("depthwise convolution between batch norms: bfloat16 matches the reference") {
   if (bfloat16_setups().empty()) TRAINER_SKIP("this processor does not compute in bfloat16");
   check_bfloat16("stride 1", {});
   check_bfloat16("stride 2", {.height = 9, .width = 11, .stride = 2});
@@ -160,12 +160,13 @@ TEST_CASE("depthwise convolution between batch norms: bfloat16, as the reference
   check_bfloat16("large mean", {.offset = 30});
 }
 
-TEST_CASE("depthwise convolution between batch norms: outputs inside the chain, they are written") {
+TEST_CASE("depthwise convolution between batch norms: outputs inside the chain are written") {
   check(row("output of the norm before", {.gives_z = true}));
   check(row("gradient of the norm after", {.gives_dy = true}));
 }
 
-TEST_CASE("CPU program: depthwise convolutions between norms, which ops run as one step") {
+TEST_CASE(
+    "CPU program: depthwise convolutions between norms run as one instruction where they can") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute chains in one pass");
   CHECK(fused_steps(Spec{}) == 2);
   CHECK(fused_steps(Spec{.stride = 2}) == 2);
@@ -179,7 +180,8 @@ TEST_CASE("CPU program: depthwise convolutions between norms, which ops run as o
   CHECK(fused_steps(training_graph(kSeparable)) == 2);
 }
 
-TEST_CASE("CPU program: depthwise convolutions between norms in bfloat16, two fused steps") {
+TEST_CASE(
+    "CPU program: depthwise convolutions between norms make two fused instructions in bfloat16") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute chains in one pass");
   if (!open(setups()[0]).supports(DType::kBFloat16)) {
     TRAINER_SKIP("this processor does not compute in bfloat16");

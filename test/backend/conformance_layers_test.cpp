@@ -22,7 +22,7 @@ const std::vector<Shape>& images() {
 
 }  // namespace
 
-TEST_CASE("Activate: functions with a flat part, the numbers of the reference") {
+TEST_CASE("Activate: functions with a flat part match the reference") {
   for (const Kind kind : {Kind::kHardSigmoid, Kind::kHardSwish, Kind::kSelu, Kind::kNegativePart}) {
     for (const Shape& shape : {Shape{kBatch, 13}, Shape{kBatch, 4, 5, 3}, Shape{kBatch, 4, 5, 20},
                                Shape{kBatch, 3, 3, 32}}) {
@@ -38,7 +38,7 @@ TEST_CASE("Activate: functions with a flat part, the numbers of the reference") 
   }
 }
 
-TEST_CASE("Activate: a function that is not 0 at 0, the padding of the channels stays 0") {
+TEST_CASE("Activate: the padding of the channels stays 0 under a function that is not 0 at 0") {
   check({"convolution, hard_sigmoid, convolution", [](Builder& b) {
            const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
            const ValueId y = b.add1(graph::Conv{window, 1, false, {}},
@@ -48,7 +48,7 @@ TEST_CASE("Activate: a function that is not 0 at 0, the padding of the channels 
          }});
 }
 
-TEST_CASE("Multiply: images, channels and rows, the numbers of the reference") {
+TEST_CASE("Multiply: images, channels and rows match the reference") {
   for (const Shape& shape : images()) {
     const Shape channels{kBatch, 1, 1, shape[3]};
     for (const Shape& factor : {shape, channels}) {
@@ -71,7 +71,7 @@ TEST_CASE("Multiply: images, channels and rows, the numbers of the reference") {
          }});
 }
 
-TEST_CASE("Multiply and AddBias: parameters of any shape, the numbers of the reference") {
+TEST_CASE("Multiply and AddBias: parameters of any shape match the reference") {
   for (const Shape& shape : {Shape{kBatch, 19}, Shape{kBatch, 3, 4, 5}, Shape{kBatch, 7, 6, 16}}) {
     std::vector<Shape> parts{{shape[shape.rank() - 1]}};
     if (shape.rank() == 4) parts.push_back({shape[1], shape[2], shape[3]});
@@ -90,7 +90,7 @@ TEST_CASE("Multiply and AddBias: parameters of any shape, the numbers of the ref
   }
 }
 
-TEST_CASE("GroupNorm: groups and pixels, the numbers of the reference") {
+TEST_CASE("GroupNorm: groups and pixels match the reference") {
   struct Spec {
     Shape shape;
     std::int64_t groups;
@@ -122,7 +122,7 @@ TEST_CASE("GroupNorm: groups and pixels, the numbers of the reference") {
   }
 }
 
-TEST_CASE("GroupNorm: a mean far from zero, no loss of digits") {
+TEST_CASE("GroupNorm: no digits are lost where the mean is far from zero") {
   struct Spec {
     Shape shape;
     std::int64_t groups;
@@ -153,7 +153,7 @@ TEST_CASE("GroupNorm: a mean far from zero, no loss of digits") {
   }
 }
 
-TEST_CASE("UpSample: nearest and bilinear, the numbers of the reference") {
+TEST_CASE("UpSample: nearest and bilinear match the reference") {
   using Up = graph::UpSample;
   for (const Up::Kind kind : {Up::Kind::kNearest, Up::Kind::kBilinear}) {
     for (const auto& [height, width] :
@@ -172,7 +172,7 @@ TEST_CASE("UpSample: nearest and bilinear, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Dropout: channels and samples, the numbers of the reference") {
+TEST_CASE("Dropout: channels and samples match the reference") {
   using Unit = graph::Dropout::Unit;
   for (const Unit unit : {Unit::kChannel, Unit::kSample}) {
     for (const Shape& shape : {Shape{kBatch, 19}, Shape{kBatch, 3, 4, 1}, Shape{kBatch, 3, 4, 20},
@@ -187,7 +187,7 @@ TEST_CASE("Dropout: channels and samples, the numbers of the reference") {
   }
 }
 
-TEST_CASE("ZeroGradient: memory that holds other numbers, zeros") {
+TEST_CASE("ZeroGradient fills memory that holds other numbers with zeros") {
   check({"zero gradient", [](Builder& b) {
            // The product before it leaves other numbers in the memory of the program.
            const ValueId x = b.add1(graph::Activate{}, {b.input({kBatch, 64}, {1, 2})});
@@ -196,7 +196,7 @@ TEST_CASE("ZeroGradient: memory that holds other numbers, zeros") {
          }});
 }
 
-TEST_CASE("L2Penalty: absolute values, the numbers of the reference") {
+TEST_CASE("L2Penalty: absolute values match the reference") {
   const auto penalty = [](const graph::L2Penalty& op) {
     return [op](Builder& b) { b.output(b.add1(op, {b.parameter({3, 3, 5, 7})})); };
   };

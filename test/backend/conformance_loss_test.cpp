@@ -16,7 +16,7 @@ void add_loss(Builder& b, const graph::Loss& loss, std::int64_t n, bool index) {
   for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
 }
 
-TEST_CASE("Loss: every kind with labels and targets, the numbers of the reference") {
+TEST_CASE("Loss: every kind with labels and targets matches the reference") {
   for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
                           LossKind::kMeanSquaredError}) {
     for (const bool index : {true, false}) {
@@ -42,7 +42,7 @@ TEST_CASE("Loss: every kind with labels and targets, the numbers of the referenc
          {5}});
 }
 
-TEST_CASE("Loss: focal losses and class weights, the numbers of the reference") {
+TEST_CASE("Loss: focal losses and class weights match the reference") {
   for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
     for (const bool index : {true, false}) {
       for (const std::int64_t n : {1, 10, 150}) {
@@ -66,7 +66,7 @@ TEST_CASE("Loss: focal losses and class weights, the numbers of the reference") 
   }
 }
 
-TEST_CASE("Loss: unknown targets and target weights, the numbers of the reference") {
+TEST_CASE("Loss: unknown targets and target weights match the reference") {
   constexpr Fill kUnknown{.low = 0, .high = 1, .unknown_every = 3};
   constexpr Fill kZeroOrOne{.low = 0, .high = 2, .whole = true};
   struct Variant {
@@ -99,7 +99,7 @@ TEST_CASE("Loss: unknown targets and target weights, the numbers of the referenc
   }
 }
 
-TEST_CASE("Loss: sample weights, the numbers of the reference") {
+TEST_CASE("Loss: sample weights match the reference") {
   for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
                           LossKind::kMeanSquaredError}) {
     for (const std::int64_t n : {1, 7, 150}) {
@@ -124,7 +124,7 @@ TEST_CASE("Loss: sample weights, the numbers of the reference") {
   }
 }
 
-TEST_CASE("ClassRank: labels and targets with equal logits, the rank of the reference") {
+TEST_CASE("ClassRank: labels and targets with equal logits have the rank of the reference") {
   const Fill few{-2, 3, true};  // equal logits are common
   check({"class indices",
          [few](Builder& b) {

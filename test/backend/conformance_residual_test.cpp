@@ -145,7 +145,7 @@ int steps_of(const std::string& mark, const Spec& spec, DType type = DType::kFlo
 
 }  // namespace
 
-TEST_CASE("residual block: shapes, norms and gradients, the numbers of the reference") {
+TEST_CASE("residual block: shapes, norms and gradients match the reference") {
   check(row("the norm first", {}, {1, 2, 5}));
   check(row("the norm second", {.norm_second = true}));
   check(row("two norms", {.two_norms = true}));
@@ -167,7 +167,7 @@ TEST_CASE("residual block: shapes, norms and gradients, the numbers of the refer
   check(row("what lies between is asked for", {.two_norms = true, .writes_all = true}));
 }
 
-TEST_CASE("residual block: activations, the numbers of the reference") {
+TEST_CASE("residual block: activations match the reference") {
   check(row("none", {.activation = {}}));
   check(row("none, two norms", {.activation = {}, .two_norms = true}));
   check(row("relu6", {.activation = {Activation::Kind::kRelu6}}));
@@ -176,7 +176,7 @@ TEST_CASE("residual block: activations, the numbers of the reference") {
   check(row("tanh", {.activation = {Activation::Kind::kTanh}}));
 }
 
-TEST_CASE("residual block: moving statistics, the numbers of the reference") {
+TEST_CASE("residual block: moving statistics match the reference") {
   for (const Activation& activation : {Activation{}, kRelu}) {
     for (const bool two_norms : {false, true}) {
       check(
@@ -185,7 +185,7 @@ TEST_CASE("residual block: moving statistics, the numbers of the reference") {
   }
 }
 
-TEST_CASE("residual block: steps that run several ops, the bits of the single ops") {
+TEST_CASE("residual block: fused ops match the single ops bit by bit") {
   check_same_bits("the norm first", {});
   check_same_bits("the norm second", {.norm_second = true});
   check_same_bits("two norms", {.channels = 37, .two_norms = true});
@@ -198,7 +198,7 @@ TEST_CASE("residual block: steps that run several ops, the bits of the single op
   check_same_bits("inference, two norms", {.inference = true, .two_norms = true});
 }
 
-TEST_CASE("CPU program: residual blocks, which ops run as one step") {
+TEST_CASE("CPU program: residual blocks run as one instruction where they can") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute the ends of blocks in one pass");
   const auto with_a_norm = [](const Spec& spec) { return steps_of("with a batch norm", spec); };
   CHECK(with_a_norm({}) == 2);
@@ -221,7 +221,7 @@ TEST_CASE("CPU program: residual blocks, which ops run as one step") {
   CHECK(steps_of("with two batch norms", {.inference = true, .two_norms = true}) == 1);
 }
 
-TEST_CASE("CPU program: residual blocks in bfloat16, two fused steps") {
+TEST_CASE("CPU program: residual blocks make two fused instructions in bfloat16") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute the ends of blocks in one pass");
   if (!open(setups()[0]).supports(DType::kBFloat16)) {
     TRAINER_SKIP("this processor does not compute in bfloat16");
@@ -229,7 +229,7 @@ TEST_CASE("CPU program: residual blocks in bfloat16, two fused steps") {
   CHECK(steps_of("with a batch norm", {}, DType::kBFloat16) == 2);
 }
 
-TEST_CASE("residual block: on a GPU, the ops that one step runs") {
+TEST_CASE("residual block: a GPU runs it in few instructions") {
   if (!uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
   const auto with_a_norm = [](const Spec& spec) { return steps_of("with batch norm", spec); };
   const auto with_a_sum = [](const Spec& spec) { return steps_of("after add", spec); };

@@ -13,7 +13,7 @@ using graph::ValueId;
 using graph::Window;
 using Kind = Activation::Kind;
 
-TEST_CASE("Preprocess: types and the order of channels, the numbers of the reference") {
+TEST_CASE("Preprocess: types and the order of channels match the reference") {
   for (const DType type : {DType::kUInt8, DType::kFloat32}) {
     for (const std::int64_t channels : {1, 3, -3}) {
       const bool reverse = channels < 0;
@@ -33,7 +33,7 @@ TEST_CASE("Preprocess: types and the order of channels, the numbers of the refer
   }
 }
 
-TEST_CASE("Dense: sizes, bias and activations, the numbers of the reference") {
+TEST_CASE("Dense: sizes, bias and activations match the reference") {
   for (const auto& [in, units] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {1, 1}, {7, 10}, {16, 16}, {17, 33}, {64, 10}, {100, 64}}) {
     for (const bool bias : {true, false}) {
@@ -91,7 +91,7 @@ void pool(Builder& b, const PoolSpec& s, Pool::Kind kind, const Activation& acti
 
 }  // namespace
 
-TEST_CASE("Pool: windows, kinds and activations, the numbers of the reference") {
+TEST_CASE("Pool: windows, kinds and activations match the reference") {
   const std::vector<PoolSpec> specs{
       {"2x2", {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}},
       {"2x2, 20 channels", {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}}, 20},
@@ -123,7 +123,7 @@ TEST_CASE("Pool: windows, kinds and activations, the numbers of the reference") 
   }
 }
 
-TEST_CASE("Pool: equal maxima, the gradient goes to the first and never to padding") {
+TEST_CASE("Pool: the gradient goes to the first of equal maxima and never to padding") {
   check({"max of few numbers", [](Builder& b) {
            const Shape image{kBatch, 6, 6, 16};
            const Window window{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};
@@ -142,7 +142,7 @@ TEST_CASE("Pool: equal maxima, the gradient goes to the first and never to paddi
          }});
 }
 
-TEST_CASE("GlobalPool: maximum and average, the numbers of the reference") {
+TEST_CASE("GlobalPool: maximum and average match the reference") {
   for (const Pool::Kind kind : {Pool::Kind::kMax, Pool::Kind::kAverage}) {
     for (const std::int64_t channels : {3, 16, 20}) {
       const bool max = kind == Pool::Kind::kMax;
@@ -161,7 +161,7 @@ TEST_CASE("GlobalPool: maximum and average, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Activate: every function, the numbers of the reference") {
+TEST_CASE("Activate: every function matches the reference") {
   for (const Activation& activation : activations()) {
     for (const Shape& shape :
          {Shape{kBatch, 4, 5, 16}, Shape{kBatch, 3, 3, 5}, Shape{kBatch, 13}}) {
@@ -178,7 +178,7 @@ TEST_CASE("Activate: every function, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Softmax: outputs and gradients, the numbers of the reference") {
+TEST_CASE("Softmax: outputs and gradients match the reference") {
   for (const std::int64_t n : {2, 10, 17}) {
     check({concat("softmax ", n),
            [=](Builder& b) {
@@ -190,7 +190,7 @@ TEST_CASE("Softmax: outputs and gradients, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Add and Concat: shapes with Slice and Reshape, the numbers of the reference") {
+TEST_CASE("Add and Concat: shapes with Slice and Reshape match the reference") {
   for (const std::int64_t channels : {3, 16, 20}) {
     for (const std::size_t count : {2u, 3u, 70u}) {
       check({concat("add ", count, " of ", channels),
@@ -240,7 +240,7 @@ TEST_CASE("Add and Concat: shapes with Slice and Reshape, the numbers of the ref
   }
 }
 
-TEST_CASE("ZeroPad and Crop: any channels, the numbers of the reference") {
+TEST_CASE("ZeroPad and Crop: any channels match the reference") {
   for (const std::int64_t channels : {1, 3, 5, 16, 20}) {
     check({concat("pad ", channels),
            [=](Builder& b) {
@@ -254,13 +254,13 @@ TEST_CASE("ZeroPad and Crop: any channels, the numbers of the reference") {
   }
 }
 
-TEST_CASE("L2Penalty: squares, the numbers of the reference") {
+TEST_CASE("L2Penalty: squares match the reference") {
   check({"l2", [](Builder& b) {
            b.output(b.add1(graph::L2Penalty{0.01f}, {b.parameter({3, 3, 5, 7})}));
          }});
 }
 
-TEST_CASE("Conv and GlobalPool: a large batch in parts, the numbers of the reference") {
+TEST_CASE("Conv and GlobalPool: a large batch in parts matches the reference") {
   check({"a chain over 150 samples",
          [](Builder& b) {
            const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};

@@ -39,14 +39,15 @@ TEST_CASE("make_buckets: parameters up to the size share a bucket, none is divid
   CHECK(ends(1 << 20) == std::vector<std::int64_t>{176});
 }
 
-TEST_CASE("find_bucket_steps: each bucket, not before the buckets in front of it") {
+TEST_CASE(
+    "find_bucket_steps returns a step of each bucket that is not before those of earlier buckets") {
   const std::vector<std::pair<int, std::int64_t>> steps{{2, 16}, {3, 48}, {7, 0}, {9, 32}};
   const std::vector<Slice> buckets{{0, 16}, {16, 32}, {32, 64}};
   const std::vector<std::pair<int, std::size_t>> expected{{7, 0}, {7, 1}, {9, 2}};
   CHECK(find_bucket_steps(steps, buckets) == expected);
 }
 
-TEST_CASE("Trailer: statistics of the ranks that moved them are averaged") {
+TEST_CASE("Trailer: statistics of the ranks that have moved them are averaged") {
   std::vector<float> one{1, 2}, other{5, 8}, idle{100, 200}, sum(4);
   Trailer first({one}, true), second({other}, true), third({idle}, true);
   for (Trailer* trailer : {&first, &second, &third}) trailer->remember();
@@ -64,7 +65,7 @@ TEST_CASE("Trailer: statistics of the ranks that moved them are averaged") {
   CHECK(idle == std::vector<float>{3, 5});
 }
 
-TEST_CASE("Trailer: a rank whose loss is not finite, all ranks restore their statistics") {
+TEST_CASE("Trailer: all ranks restore their statistics if the loss of one is not finite") {
   std::vector<float> one{1, 2}, other{5, 8};
   Trailer first({one}, true), second({other}, true);
   first.remember();

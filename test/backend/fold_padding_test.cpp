@@ -39,7 +39,8 @@ std::int64_t count_padding(const graph::Graph& graph) {
 
 }  // namespace
 
-TEST_CASE("Pool: padding of a ReLU's output inside the pooling, the bits of ZeroPad before it") {
+TEST_CASE(
+    "Pool: padding of a ReLU's output inside the pooling equals ZeroPad before it bit by bit") {
   struct Case {
     std::string padding, pool;
     bool is_folded = true;

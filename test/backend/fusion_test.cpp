@@ -94,7 +94,7 @@ TEST_CASE("Grouping: a node in two groups is an error") {
 }
 
 TEST_CASE(
-    "Grouping: several changes of one node, one group, and leave_output() returns the same "
+    "Grouping: several changes of one node make one group, and leave_output() returns the same "
     "values") {
   Builder b(DType::kFloat32);
   const auto image = b.input({kBatch, 3, 3, 8});

@@ -223,7 +223,7 @@ void check_net(const Net& net) {
 
 }  // namespace
 
-TEST_CASE("training_graph: gradients of models, the central differences of their loss") {
+TEST_CASE("training_graph: gradients of models match the central differences of their loss") {
   for (const Net& net : nets()) {
     try {
       check_net(net);
@@ -234,7 +234,7 @@ TEST_CASE("training_graph: gradients of models, the central differences of their
 }
 
 // The second model has a dense layer that lanes would compute together, if its bias had a gradient.
-TEST_CASE("training_graph: a bias before batch norm, every rule keeps its bits") {
+TEST_CASE("training_graph: every rule keeps a bias before batch norm unchanged bit by bit") {
   const Net nets[] = {{"small", R"({layers: [conv: {filters: 8}, batch_norm, activation: relu,
                           flatten, dense: 6, batch_norm, dense: 4]})"},
                       {"large",

@@ -150,7 +150,7 @@ void check_layer(const json& c, const Setup& setup) {
 
 }  // namespace
 
-TEST_CASE("layers: outputs and gradients of each kind, Keras's numbers") {
+TEST_CASE("layers: outputs and gradients of each kind match Keras") {
   const json more = read("more_layers.json");
   for (const json& cases : {fixture()["cases"], more["cases"]}) {
     for (const auto& c : cases) {
@@ -166,7 +166,7 @@ TEST_CASE("layers: outputs and gradients of each kind, Keras's numbers") {
   }
 }
 
-TEST_CASE("Loss: every kind and option, Keras's numbers") {
+TEST_CASE("Loss: every kind and option matches Keras") {
   const std::map<std::string, LossKind> kinds{
       {"softmax_cross_entropy", LossKind::kSoftmaxCrossEntropy},
       {"binary_cross_entropy", LossKind::kBinaryCrossEntropy},

@@ -73,7 +73,7 @@ std::vector<int> cores_of_this_thread() {
 
 }  // namespace
 
-TEST_CASE("place_lanes: the cores of a lane, from one L3 cache, then one node, then any") {
+TEST_CASE("place_lanes takes the cores of a lane from one L3 cache, then one node, then any") {
   const MachineShape machine{.nodes = 2, .domains_per_node = 2, .cores_per_domain = 3};
   const LaneCores pairs = place(machine, 4, 2);
   CHECK(pairs.locality == Locality::kDomain);
@@ -91,19 +91,19 @@ TEST_CASE("place_lanes: the cores of a lane, from one L3 cache, then one node, t
   CHECK(place(machine, 1, 12).locality == Locality::kMachine);
 }
 
-TEST_CASE("place_lanes: more threads than processors, no cores") {
+TEST_CASE("place_lanes returns no cores for more threads than processors") {
   CHECK(place({.cores_per_domain = 4}, 5, 1).lanes.empty());
   CHECK(place_lanes({}, 1, 1).lanes.empty());
   CHECK(place_lanes({}, 1, 1).locality == Locality::kDomain);
 }
 
-TEST_CASE("place_lanes: L3 caches of unequal sizes, each lane in one of them where it fits") {
+TEST_CASE("place_lanes puts each lane into one of several unequal L3 caches where it fits") {
   const std::vector<Processor> processors{{4, 0, 0}, {6, 0, 0}, {1, 1, 0}, {3, 2, 0}, {5, 2, 0}};
   CHECK(listed(place_lanes(processors, 2, 2)) == "4-6 3-5");
   CHECK(place_lanes(processors, 3, 1).locality == Locality::kDomain);
 }
 
-TEST_CASE("bytes_across_nodes: any number of lanes, the sum counted lane by lane") {
+TEST_CASE("bytes_across_nodes equals the sum counted lane by lane for any number of lanes") {
   constexpr std::int64_t kBytes = 7200;
   const MachineShape machine{.nodes = 3, .domains_per_node = 1, .cores_per_domain = 4};
   for (const int lanes : {1, 2, 3, 6, 8, 12}) {
@@ -120,7 +120,7 @@ TEST_CASE("bytes_across_nodes: any number of lanes, the sum counted lane by lane
   CHECK(bytes_across_nodes({}, kBytes) == 0);
 }
 
-TEST_CASE("node_cores: the processors of all nodes that a lane is on") {
+TEST_CASE("node_cores returns the processors of all nodes that a lane is on") {
   const Topology machine =
       simulate_topology({.nodes = 2, .domains_per_node = 1, .cores_per_domain = 3});
   using Numbers = std::vector<std::vector<int>>;
@@ -150,7 +150,8 @@ TEST_CASE(
   CHECK(cores_of_this_thread() == before);
 }
 
-TEST_CASE("Memory and Arenas: the buffer of a lane, no page is in memory before the first write") {
+TEST_CASE(
+    "Memory and Arenas: no page of the buffer of a lane is in memory before the first write") {
   constexpr std::int64_t kBytes = 300 * 4096;
   Arenas arenas(2);
   CHECK(resident(arenas.get(0, kBytes), kBytes) == 0);
@@ -160,7 +161,7 @@ TEST_CASE("Memory and Arenas: the buffer of a lane, no page is in memory before 
   CHECK(resident(memory.data(), kBytes) >= 1);
 }
 
-TEST_CASE("touch_slices: each lane touches its slice of the parameters, no value changes") {
+TEST_CASE("touch_slices: each lane touches its slice of the parameters, and no value changes") {
   const graph::Graph graph = test::training_graph(test::kWide);
   CpuVariables variables(graph);
   const std::int64_t bytes = variables.flat_count() * 4;
@@ -185,7 +186,7 @@ TEST_CASE("touch_slices: each lane touches its slice of the parameters, no value
   if (has_a_fault_a_page()) CHECK(faults_with(2) / alone == doctest::Approx(0.5).epsilon(0.2));
 }
 
-TEST_CASE("lanes: activations and gradients, first written by the lane that owns them") {
+TEST_CASE("lanes: the lane that owns activations and gradients writes them first") {
   const test::Net net{
       "large images", "{layers: [conv: {filters: 16}, flatten, dense: 4]}", {16, 16, 1}};
   const graph::Graph graph = test::training_graph(net);
@@ -207,7 +208,7 @@ TEST_CASE("lanes: activations and gradients, first written by the lane that owns
   CHECK(own / total < 0.75);
 }
 
-TEST_CASE("lanes: parameters are touched before training, only if the lanes are on several nodes") {
+TEST_CASE("lanes: parameters are touched before training only if the lanes are on several nodes") {
   const graph::Graph graph = test::training_graph(test::kWide);
   const auto touched = [&](CpuOptions::Binding binding, int nodes) {
     CpuOptions options;

@@ -43,7 +43,7 @@ std::unique_ptr<backend::Backend> open_with(int threads, int lanes = 0) {
 
 }  // namespace
 
-TEST_CASE("choose_lanes: small gradients, one lane per thread") {
+TEST_CASE("choose_lanes takes one lane per thread for small gradients") {
   for (const int threads : {1, 2, 3, 4}) CHECK(lanes(kPlain, threads, 64) == threads);
   // Several micro-batches a lane are added up in a second buffer of each.
   CHECK(lanes(kPlain, 2, 512) == 2);
@@ -52,7 +52,8 @@ TEST_CASE("choose_lanes: small gradients, one lane per thread") {
   CHECK(lanes(kNormalised, 4, 512) == 4);
 }
 
-TEST_CASE("choose_lanes: large gradients and many threads, few lanes and few idle threads") {
+TEST_CASE(
+    "choose_lanes takes few lanes with few idle threads for large gradients and many threads") {
   CHECK(lanes(kPlain, 64, 64) == 4);
   CHECK(lanes(kPlain, 6, 64) == 3);
   CHECK(lanes(kPlain, 5, 64) == 4);
@@ -61,7 +62,8 @@ TEST_CASE("choose_lanes: large gradients and many threads, few lanes and few idl
 }
 
 TEST_CASE(
-    "choose_lanes: samples that the threads divide unevenly, fewer lanes where that is faster") {
+    "choose_lanes takes fewer lanes for samples that the threads divide unevenly if that is "
+    "faster") {
   // 40 lanes would leave 22 threads idle; 31 lanes of 2 threads take two samples or one each.
   const Lanes even = choose(kWide, 62, 40, {});
   CHECK(even.count == 20);
@@ -75,20 +77,21 @@ TEST_CASE(
   CHECK(lanes(kWide, 2, 3) == 2);
 }
 
-TEST_CASE("choose_lanes: lanes that would leave many threads idle, fewer lanes") {
+TEST_CASE("choose_lanes takes fewer lanes where many threads would be idle") {
   const Lanes seven = choose(kWide, 7, 5, {});
   CHECK(seven.count == 3);
   CHECK(seven.reason == "5 lanes would leave 2 of 7 threads idle");
   CHECK(lanes(kWide, 4, 3) == 3);  // a quarter may be idle
 }
 
-TEST_CASE("choose_lanes: a gradient that exists once, more lanes") {
+TEST_CASE("choose_lanes takes more lanes for a gradient that exists once") {
   CHECK(lanes(kWide, 16, 16) == 16);
   CHECK(lanes(kWide, 64, 64) == 64);
 }
 
 TEST_CASE(
-    "choose_lanes: several L3 caches, the threads of a lane share one if fewer lanes allow it") {
+    "choose_lanes puts the threads of a lane into one of several L3 caches if fewer lanes allow "
+    "it") {
   // As on one cache: four lanes of four.
   CHECK(choose(kPlain, 16, 64, {.domains_per_node = 4, .cores_per_domain = 4}).count == 4);
   CHECK(choose(kPlain, 16, 64, {.domains_per_node = 2, .cores_per_domain = 8}).count == 4);
@@ -103,7 +106,7 @@ TEST_CASE(
   CHECK(choose(kWide, 16, 16, {.domains_per_node = 4, .cores_per_domain = 4}).count == 16);
 }
 
-TEST_CASE("choose_lanes: lanes that need several L3 caches, their threads share a NUMA node") {
+TEST_CASE("choose_lanes: the threads of lanes that need several L3 caches share a NUMA node") {
   const MachineShape three{.nodes = 3, .domains_per_node = 4, .cores_per_domain = 2};
   const Lanes lanes = choose(kPlain, 24, 64, three);
   CHECK(lanes.count == 3);
@@ -116,14 +119,14 @@ TEST_CASE("choose_lanes: lanes that need several L3 caches, their threads share 
   CHECK(choose(kPlain, 2, 64, {.domains_per_node = 2}).reason.empty());
 }
 
-TEST_CASE("choose_lanes: an evaluation graph, one lane per thread") {
+TEST_CASE("choose_lanes takes one lane per thread for an evaluation graph") {
   compile::Options options;
   const graph::Graph graph = compile::evaluation_graph(forward_graph(kPlain), options, false);
   CHECK(choose_lanes(graph, CpuVariables(graph), {}, 8).count == 8);
 }
 
 TEST_CASE(
-    "Executable: gradients with any threads, at most four times the memory of the parameters") {
+    "Executable: gradients take at most four times the memory of the parameters for any threads") {
   for (const Net& net : {kPlain, kNormalised, kWide}) {
     const graph::Graph graph = training_graph(net);
     const std::int64_t parameters = CpuVariables(graph).flat_count() * 4;
@@ -144,7 +147,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Executable: more threads than cores, the update of the reference") {
+TEST_CASE("Executable: more threads than cores give the update of the reference") {
   for (const Net& net : {kPlain, kNormalised, kWide, kSeparable}) {
     const graph::Graph graph = training_graph(net);
     const auto values = starting_values(graph);
@@ -169,7 +172,7 @@ TEST_CASE("Executable: more threads than cores, the update of the reference") {
   }
 }
 
-TEST_CASE("Executable: the project's own kernels with any threads per lane, the same bits") {
+TEST_CASE("Executable: the project's own kernels give the same bits with any threads per lane") {
   const Net net{"own kernels",
                 R"({layers: [batch_norm, activation: {function: relu, name: a},
                   max_pool: {pool_size: 3, strides: 2, padding: same}, dropout: 0.25,
@@ -196,7 +199,7 @@ TEST_CASE("Executable: the project's own kernels with any threads per lane, the 
   }
 }
 
-TEST_CASE("chosen_settings: the number of lanes, and the reason why there are not more") {
+TEST_CASE("chosen_settings has the number of lanes, and the reason why there are not more") {
   const auto backend = open_with(16);
   const graph::Graph graph = training_graph(kPlain);
   backend::CompileOptions options;

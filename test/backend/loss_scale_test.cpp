@@ -75,7 +75,7 @@ TEST_CASE("float16: a dynamic loss scale falls until no gradient overflows, and 
   CHECK_FALSE(dynamic.step(2));
 }
 
-TEST_CASE("float16: LAMB with an update that overflows, no value changes and it is not counted") {
+TEST_CASE("float16: LAMB with an update that overflows changes no value, and it is not counted") {
   if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   graph::Update update;
   update.rule = graph::LambRule{};
@@ -97,7 +97,7 @@ TEST_CASE("float16: LAMB with an update that overflows, no value changes and it 
   CHECK(distance(changes, {expected.begin(), expected.end()}) < 1e-2);
 }
 
-TEST_CASE("float16: a loss scale set from another run, training continues with it") {
+TEST_CASE("float16: training continues with a loss scale set from another run") {
   if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   constexpr float kStart = 4194304;
   Training whole({kStart, true}), first({kStart, true}), second({kStart, true});

@@ -207,7 +207,8 @@ std::vector<float> run(HostProgram& program, std::vector<float> input, float* gr
 
 }  // namespace
 
-TEST_CASE("ProgramBuffers: the traffic of a step, each buffer once and the traffic added beside") {
+TEST_CASE(
+    "ProgramBuffers: the traffic of a step counts each buffer once, and the traffic added beside") {
   ProgramBuffers buffers(64, 1);
   const BufferId a = buffers.add_arena(100), b = buffers.add_fixed(nullptr);
   buffers.use(a, 100);
@@ -231,7 +232,7 @@ TEST_CASE("ProgramBuffers: the traffic of a step, each buffer once and the traff
   CHECK(memory.scratch_bytes == 0);
 }
 
-TEST_CASE("ProgramBuffers: lifetimes that overlap in a step, no shared memory") {
+TEST_CASE("ProgramBuffers: lifetimes that overlap in a step share no memory") {
   ProgramBuffers buffers(32, 1);
   const BufferId a = buffers.add_arena(32), b = buffers.add_arena(32), c = buffers.add_arena(32);
   buffers.use(a);
@@ -249,7 +250,7 @@ TEST_CASE("ProgramBuffers: lifetimes that overlap in a step, no shared memory") 
   CHECK(plan.sources[0].offset == plan.sources[2].offset);
 }
 
-TEST_CASE("ProgramBuffers: use after the last step, memory is not shared with later buffers") {
+TEST_CASE("ProgramBuffers: memory used after the last step is not shared with later buffers") {
   ProgramBuffers buffers(32, 1);
   const BufferId output = buffers.add_arena(32), later = buffers.add_arena(32);
   buffers.use(output);
@@ -261,7 +262,7 @@ TEST_CASE("ProgramBuffers: use after the last step, memory is not shared with la
   CHECK(buffers.plan().arena_bytes == 64);
 }
 
-TEST_CASE("ProgramBuffers: a buffer that no step uses, no memory and a null pointer") {
+TEST_CASE("ProgramBuffers: a buffer that no step uses has no memory and a null pointer") {
   ProgramBuffers buffers(32, 1);
   buffers.add_arena(64);
   const ProgramBuffers::Plan plan = buffers.plan();
@@ -270,7 +271,7 @@ TEST_CASE("ProgramBuffers: a buffer that no step uses, no memory and a null poin
   CHECK(plan.sources[0].address == nullptr);
 }
 
-TEST_CASE("ProgramBuffers: a step made in between, the step in progress keeps its buffers") {
+TEST_CASE("ProgramBuffers: the step in progress keeps its buffers while another step is made") {
   ProgramBuffers buffers(32, 1);
   const BufferId mine = buffers.scratch(32);
   ProgramBuffers::Pending pending = buffers.set_aside();
@@ -285,7 +286,7 @@ TEST_CASE("ProgramBuffers: a step made in between, the step in progress keeps it
   CHECK(plan.sources[static_cast<std::size_t>(other)].offset == 0);
 }
 
-TEST_CASE("ProgramBuffers: sizes in units, rounded up before the largest is placed first") {
+TEST_CASE("ProgramBuffers: sizes in units are rounded up before the largest is placed first") {
   ProgramBuffers buffers(64, 64);
   for (const std::int64_t bytes : {1, 60}) buffers.scratch(bytes);
   buffers.end_step();
@@ -295,7 +296,7 @@ TEST_CASE("ProgramBuffers: sizes in units, rounded up before the largest is plac
   CHECK(plan.arena_bytes == 128);
 }
 
-TEST_CASE("make_pointers: sources of each kind, their addresses") {
+TEST_CASE("make_pointers: sources of each kind have their addresses") {
   std::byte arena[64], fixed{}, input{};
   float gradients[16];
   const std::vector<BufferSource> sources{{Kind::kArena, 32, nullptr},
@@ -310,7 +311,7 @@ TEST_CASE("make_pointers: sources of each kind, their addresses") {
                                             nullptr});
 }
 
-TEST_CASE("Lowering: a chain of steps, the right values in the memory of two of them") {
+TEST_CASE("Lowering: a chain of steps has the right values in the memory of two of them") {
   const Graph graph = chain(5);
   HostVariables variables(graph);
   HostProgram program = HostLowering(graph, variables).lower();
@@ -322,7 +323,7 @@ TEST_CASE("Lowering: a chain of steps, the right values in the memory of two of 
   CHECK(program.samples == 2);
 }
 
-TEST_CASE("Lowering: an input that nothing reads, a port without a buffer") {
+TEST_CASE("Lowering: an input that nothing reads is a port without a buffer") {
   Graph graph = chain(1);
   graph.inputs.push_back(add_value(graph, "labels", Role::kInput));
   graph.inputs.push_back(add_value(graph, "weights", Role::kInput));
@@ -335,7 +336,7 @@ TEST_CASE("Lowering: an input that nothing reads, a port without a buffer") {
   CHECK(program.inputs[2].buffer == program.outputs[1].buffer);  // an output counts as a reader
 }
 
-TEST_CASE("Lowering: phases in any order of the groups, the update phase last") {
+TEST_CASE("Lowering: the update phase is last for phases in any order of the groups") {
   Graph graph = training_graph();
   std::rotate(graph.nodes.begin(), graph.nodes.end() - 2, graph.nodes.end());
   HostVariables variables(graph);
@@ -349,7 +350,7 @@ TEST_CASE("Lowering: phases in any order of the groups, the update phase last") 
   CHECK(program.update_steps().size() == 2);
 }
 
-TEST_CASE("Lowering: an output, kept while the update phase runs") {
+TEST_CASE("Lowering: an output is kept while the update phase runs") {
   Graph graph = chain(1);
   const ValueId moved = add_value(graph, "moved", Role::kActivation);
   const ValueId x = graph.inputs[0];
@@ -359,7 +360,7 @@ TEST_CASE("Lowering: an output, kept while the update phase runs") {
   CHECK(program.arena_bytes == 2 * 2 * 4 * 4);
 }
 
-TEST_CASE("Lowering: gradients, their offsets and the last steps that write them") {
+TEST_CASE("Lowering: gradients have their offsets and the last steps that write them") {
   const Graph graph = training_graph();
   HostVariables variables(graph);
   // The gradient of b is written once more, after that of a.
@@ -384,7 +385,7 @@ TEST_CASE("Lowering: gradients, their offsets and the last steps that write them
   CHECK(gradients[16] == 3);
 }
 
-TEST_CASE("Lowering: no flat gradient, gradients in the arena") {
+TEST_CASE("Lowering: gradients are in the arena without a flat gradient") {
   const Graph graph = training_graph();
   HostVariables variables(graph);
   HostProgram program = HostLowering(graph, variables, false).lower();
@@ -392,7 +393,7 @@ TEST_CASE("Lowering: no flat gradient, gradients in the arena") {
   for (const BufferSource& source : program.sources) CHECK(source.kind != Kind::kGradient);
 }
 
-TEST_CASE("Lowering: a value that no step before it writes, std::logic_error") {
+TEST_CASE("Lowering: a value that no step before it writes throws std::logic_error") {
   Graph graph = chain(2);
   std::swap(graph.nodes[0], graph.nodes[1]);
   HostVariables variables(graph);
@@ -405,7 +406,8 @@ TEST_CASE("Lowering: a value that no step before it writes, std::logic_error") {
                        std::logic_error);
 }
 
-TEST_CASE("Lowering: a value read twice in another format, one conversion before the first") {
+TEST_CASE(
+    "Lowering: a value read twice in another format is converted once, before the first read") {
   Graph graph = chain(2);
   add_node(graph, "node3", {1}, {add_value(graph, "y3", Role::kActivation)});
   HostVariables variables(graph);
@@ -428,7 +430,7 @@ TEST_CASE("Lowering: a value read twice in another format, one conversion before
   CHECK(run(program, std::vector<float>(8, 2.0f)) == std::vector<float>(8, -2.0f));
 }
 
-TEST_CASE("Lowering: an output that is the memory of an input, the input's lifetime") {
+TEST_CASE("Lowering: an output that is the memory of an input has the input's lifetime") {
   const Graph graph = chain(4);
   HostVariables variables(graph);
   const auto alias = [](HostLowering& l) { l.alias_output(0, l.input(0)); };
@@ -438,7 +440,7 @@ TEST_CASE("Lowering: an output that is the memory of an input, the input's lifet
   CHECK(run(program, input) == input);
 }
 
-TEST_CASE("Lowering: scratch memory, not that of the values of its step") {
+TEST_CASE("Lowering: scratch memory is not that of the values of its step") {
   const Graph graph = chain(2);
   HostVariables variables(graph);
   const auto with_scratch = [](HostLowering& l) {
@@ -457,7 +459,7 @@ TEST_CASE("Lowering: scratch memory, not that of the values of its step") {
   CHECK(run(program, input) == input);
 }
 
-TEST_CASE("Lowering: packed weights, made once for all programs and again when they are stale") {
+TEST_CASE("Lowering: packed weights are made once for all programs and again when they are stale") {
   Graph graph = training_graph();
   const ValueId frozen = add_value(graph, "frozen", Role::kParameter, {8});
   graph.nodes[0].inputs = {graph.inputs[0], graph.find("a"), frozen};
@@ -504,7 +506,7 @@ TEST_CASE("Lowering: packed weights, made once for all programs and again when t
   CHECK(stale() == std::vector<bool>{true, true});
 }
 
-TEST_CASE("Lowering: a prepared value, made before what is packed of it") {
+TEST_CASE("Lowering: a prepared value is made before what is packed of it") {
   Graph graph = training_graph();
   const ValueId folded = add_value(graph, "folded", Role::kDerived, {8});
   graph.nodes.insert(

@@ -128,7 +128,7 @@ TEST_CASE("Conv with max pooling: a NaN wins wherever it is in its window") {
   }
 }
 
-TEST_CASE("Activate: NaN through a function, alone and behind a layer, stays NaN") {
+TEST_CASE("Activate: NaN stays NaN through a function, alone and behind a layer") {
   using Kind = graph::Activation::Kind;
   const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
   for (const graph::Activation& activation : activations()) {

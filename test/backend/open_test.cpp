@@ -35,7 +35,7 @@ TEST_CASE("open_backends: given threads and lanes are used, and all cores withou
   CHECK(chosen(cpu({})).threads == usable_core_count());
 }
 
-TEST_CASE("with_other_sums: the CPU, another number of lanes") {
+TEST_CASE("with_other_sums takes another number of lanes for the CPU") {
   using Lanes = std::optional<std::int64_t>;
   for (const Lanes lanes : {Lanes(), Lanes(1), Lanes(3)}) {
     CAPTURE(lanes.value_or(0));
@@ -49,7 +49,7 @@ TEST_CASE("with_other_sums: the CPU, another number of lanes") {
   }
 }
 
-TEST_CASE("device_warning: more threads than cores, a warning with the key that sets them") {
+TEST_CASE("device_warning: a warning about more threads than cores has the key that sets them") {
   const std::string all = std::to_string(usable_core_count()),
                     more = std::to_string(usable_core_count() + 1);
   CHECK(
@@ -60,7 +60,7 @@ TEST_CASE("device_warning: more threads than cores, a warning with the key that 
             .starts_with("parallel.lanes: " + all + " in each of 2 replicas, but"));
 }
 
-TEST_CASE("plan_for_machine: a simulated machine, backends have its cores and shape and no GPU") {
+TEST_CASE("plan_for_machine: backends of a simulated machine have its cores and shape and no GPU") {
   const Topology machine = simulate_topology({.domains_per_node = 2, .cores_per_domain = 6});
   plan_for_machine(machine);
   const ChosenSettings all = chosen(cpu({})), shared = chosen(cpu({}, 3));

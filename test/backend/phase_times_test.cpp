@@ -34,7 +34,7 @@ std::vector<PhaseTimes> times_of(DeviceCalls& calls, std::size_t first, std::siz
 
 }  // namespace
 
-TEST_CASE("PhaseTimes: a call of one process, time for its phases and none for an all-reduce") {
+TEST_CASE("PhaseTimes: a call of one process has time for its phases and none for an all-reduce") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));
@@ -54,7 +54,7 @@ TEST_CASE("PhaseTimes: a call of one process, time for its phases and none for a
 }
 
 TEST_CASE(
-    "PhaseTimes: a captured call, the phases of an enqueued one, a recorded call, those of its "
+    "PhaseTimes: a captured call has the phases of an enqueued one, a recorded call those of its "
     "layers") {
   for (const Setup& setup : all_setups()) {
     if (setup.type != DType::kFloat32) continue;

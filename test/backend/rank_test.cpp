@@ -38,7 +38,7 @@ const std::vector<std::vector<int>> kOrderedLanes{{1},
 }  // namespace
 
 TEST_CASE(
-    "ReductionOptions::ordered: ranks and lanes, the same bits for any division of the batch") {
+    "ReductionOptions::ordered: ranks and lanes give the same bits for any division of the batch") {
   graph::Update update;
   update.rule = graph::AdamRule{};
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
@@ -65,7 +65,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("ReductionOptions::ordered: ranks with LAMB, the same bits") {
+TEST_CASE("ReductionOptions::ordered: ranks with LAMB give the same bits") {
   graph::Update update;
   update.rule = graph::LambRule{};
   update.weight_decay = 0.1f;
@@ -88,7 +88,7 @@ TEST_CASE("ReductionOptions::ordered: ranks with LAMB, the same bits") {
 
 // A part of a batch then begins anywhere in the memory of the features, which libraries may read in
 // whole vectors only.
-TEST_CASE("ReductionOptions::ordered: frozen layers and short samples, the same bits") {
+TEST_CASE("ReductionOptions::ordered: frozen layers and short samples give the same bits") {
   const Net net{
       "features", "{layers: [flatten, dense: {units: 5, activation: relu}, dense: 4]}", {3, 3, 1}};
   graph::Graph forward = forward_graph(net);
@@ -120,7 +120,8 @@ TEST_CASE("ReductionOptions::ordered: frozen layers and short samples, the same 
   CHECK(trained({1, 1, 1, 1}, true) == expected);
 }
 
-TEST_CASE("ReductionOptions::ordered: batches of one sample, which most ranks never have") {
+TEST_CASE(
+    "ReductionOptions::ordered: batches of one sample, which most ranks never have, are summed") {
   const std::vector<Step> steps{{1}, {1}, {1, false, false}, {1, true, true}};
   const auto trained = [&](std::vector<int> lanes) {
     Group group = group_of(std::move(lanes));
@@ -158,7 +159,7 @@ TEST_CASE("reference backend: ranks give the update of one rank of the CPU backe
   CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
 }
 
-TEST_CASE("ReductionOptions: any number of ranks, lanes and buckets, the update of one rank") {
+TEST_CASE("ReductionOptions: any number of ranks, lanes and buckets gives the update of one rank") {
   std::vector<Step> steps;
   for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23})
     steps.push_back({samples});
@@ -189,7 +190,7 @@ int graphs_launched_twice(const std::string& printed) {
   return graphs;
 }
 
-TEST_CASE("ReductionOptions: lanes that compute layers together, the update of one rank") {
+TEST_CASE("ReductionOptions: lanes that compute layers together give the update of one rank") {
   const std::vector<Step> steps{{23}, {1}, {200}, {7, false, false}, {23, true, true}, {2}};
   graph::Update update = plain_sgd();
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.02f};
@@ -208,7 +209,7 @@ TEST_CASE("ReductionOptions: lanes that compute layers together, the update of o
 
 // Batches of which some ranks have nothing, or as much as of another batch: all ranks must capture
 // the same calls all the same.
-TEST_CASE("ReductionOptions: shares of any size, each rank captures and replays the same calls") {
+TEST_CASE("ReductionOptions: shares of any size let each rank capture and replay the same calls") {
   std::vector<Step> steps;
   for (int i = 0; i < 3; ++i) {
     for (const std::int64_t samples : {9, 10, 3, 2, 12}) steps.push_back({samples});
@@ -233,7 +234,7 @@ TEST_CASE("ReductionOptions: shares of any size, each rank captures and replays 
 
 // A rank without samples takes part in the statistics of the others.
 TEST_CASE(
-    "ReductionOptions: batch statistics over all ranks, all capture and replay the same calls") {
+    "ReductionOptions: batch statistics over all ranks let all capture and replay the same calls") {
   std::vector<Step> steps;
   for (int i = 0; i < 3; ++i) {
     for (const std::int64_t samples : {24, 3, 17}) steps.push_back({samples});
@@ -253,7 +254,7 @@ TEST_CASE(
 
 // The calls differ in nothing but accumulation, so that a graph of the wrong one could be replayed.
 TEST_CASE(
-    "ReductionOptions: calls of one batch with and without accumulation, the update of each") {
+    "ReductionOptions: calls of one batch have the update of each with and without accumulation") {
   std::vector<Step> steps;
   for (int i = 0; i < 3; ++i) {
     steps.insert(steps.end(), {{9}, {9, false, false}, {9, true, false}, {9, true, true}});
@@ -267,7 +268,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("ReductionOptions: accumulated calls, clipped by the norm of the whole gradient") {
+TEST_CASE("ReductionOptions: accumulated calls are clipped by the norm of the whole gradient") {
   const std::vector<Step> steps{
       {20, false, false}, {20, true, false}, {7, true, true}, {20, false, false}, {1, true, true}};
   for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kNorm,
@@ -284,7 +285,7 @@ TEST_CASE("ReductionOptions: accumulated calls, clipped by the norm of the whole
   }
 }
 
-TEST_CASE("ReductionOptions: batch statistics over all ranks, those of one large batch") {
+TEST_CASE("ReductionOptions: batch statistics over all ranks are those of one large batch") {
   // 3 samples leave one of 4 ranks without any.
   const std::vector<Step> whole{{24}, {24}, {17}}, short_of_samples{{24}, {3}, {5}};
   for (const auto& [net, steps] : {std::pair(kNormalised, whole),
@@ -306,7 +307,8 @@ TEST_CASE("ReductionOptions: batch statistics over all ranks, those of one large
 }
 
 TEST_CASE(
-    "ReductionOptions: ranks without samples and joint layers of lanes, the update of one rank") {
+    "ReductionOptions: ranks without samples and joint layers of lanes give the update of one "
+    "rank") {
   const std::vector<Step> steps{{24}, {3}, {5}, {24}};
   const Kept expected = train(kWideNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
   for (const std::int64_t bucket : {0, 300}) {
@@ -318,7 +320,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("reference backend: batch statistics over the ranks, those of one large batch") {
+TEST_CASE("reference backend: batch statistics over the ranks are those of one large batch") {
   // 3 samples leave one of 4 ranks without any.
   const std::vector<Step> steps{{24}, {3}, {12, false, false}, {5, true, true}};
   const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
@@ -331,8 +333,7 @@ TEST_CASE("reference backend: batch statistics over the ranks, those of one larg
   }
 }
 
-TEST_CASE(
-    "ReductionOptions: batch norm without sync, moving statistics are averaged in every update") {
+TEST_CASE("ReductionOptions: batch norm without sync averages moving statistics in every update") {
   const graph::Graph graph = graph_of(kNormalised, plain_sgd());
   backend::Scalars scalars;  // learning rate 0: the parameters stay as they are
   for (const std::int64_t bucket : {0, 300}) {
@@ -382,7 +383,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("ReductionOptions: a loss of one rank that is not finite, no rank updates") {
+TEST_CASE("ReductionOptions: a loss of one rank that is not finite stops the update of all ranks") {
   const Net net{"regression",
                 "{layers: [flatten, batch_norm, dense: 2], loss: mean_squared_error}",
                 {2, 2, 1},
@@ -422,7 +423,7 @@ TEST_CASE("ReductionOptions: a loss of one rank that is not finite, no rank upda
   }
 }
 
-TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end with its reason") {
+TEST_CASE("ReductionOptions: an error of one rank ends the calls of all ranks with its reason") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const std::int64_t bucket : {0, 1000}) {
     Group group = group_of({1, 2, 1, 1});
@@ -449,8 +450,7 @@ TEST_CASE("ReductionOptions: an error of one rank, the calls of all ranks end wi
 }
 
 TEST_CASE(
-    "DeviceOptions::ordered: more threads than lanes, or fewer micro-batches than replicas, "
-    "allowed") {
+    "DeviceOptions::ordered allows more threads than lanes, or fewer micro-batches than replicas") {
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   options.ordered = true;
@@ -472,7 +472,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "ReductionOptions::ordered: more lanes than micro-batches, or batch norm, std::logic_error") {
+    "ReductionOptions::ordered: more lanes than micro-batches, or batch norm, throw "
+    "std::logic_error") {
   const graph::Graph graph = graph_of(kPlain, plain_sgd());
   for (const auto& lanes :
        std::vector<std::vector<int>>{{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 4, 4, 4}, {1, 1, 3}}) {

@@ -130,11 +130,12 @@ void check_same_bits(const Case& tested) {
 
 }  // namespace
 
-TEST_CASE("recompute: small nets, outputs, parameters, slots and statistics are the same bits") {
+TEST_CASE("recompute: outputs, parameters, slots and statistics of small nets stay the same bits") {
   for (const Case& tested : small_cases()) check_same_bits(tested);
 }
 
-TEST_CASE("recompute: mobilenet_v2, outputs, parameters, slots and statistics are the same bits") {
+TEST_CASE(
+    "recompute: mobilenet_v2 keeps its outputs, parameters, slots and statistics bit by bit") {
   if (uses_gpus() || uses_reference_backend()) {
     TRAINER_SKIP("its 53 convolutions take minutes there; the small nets have the same groups");
   }
@@ -143,7 +144,7 @@ TEST_CASE("recompute: mobilenet_v2, outputs, parameters, slots and statistics ar
                     {32, 32, 3}}});
 }
 
-TEST_CASE("recompute: several threads per lane, the same bits") {
+TEST_CASE("recompute: several threads per lane give the same bits") {
   if (uses_gpus() || uses_reference_backend()) TRAINER_SKIP("only the CPU has lanes");
   for (const int lanes : {1, 2}) {
     for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
@@ -159,7 +160,7 @@ TEST_CASE("recompute: several threads per lane, the same bits") {
   }
 }
 
-TEST_CASE("recompute: an executable, less memory for activations") {
+TEST_CASE("recompute: an executable takes less memory for activations") {
   if (uses_reference_backend()) TRAINER_SKIP("the reference keeps all values of a graph");
   backend::Backend& backend = open(setups()[0]);
   struct Row {

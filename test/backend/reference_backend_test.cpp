@@ -23,8 +23,7 @@ Span span_of(std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE(
-    "reference backend: a stream, work is done later in order and results are NaN until then") {
+TEST_CASE("reference backend: a stream does work later in order, and results are NaN until then") {
   ReferenceStream stream;
   std::promise<void> go;
   stream.enqueue([&] { go.get_future().wait(); });
@@ -61,7 +60,7 @@ TEST_CASE("reference backend: a stream waits for another one's event") {
   CHECK(order == 1);
 }
 
-TEST_CASE("reference backend: an error, it is thrown by the wait and nothing after it runs") {
+TEST_CASE("reference backend: an error is thrown by the wait, and nothing after it runs") {
   ReferenceStream stream;
   stream.enqueue([] { throw std::runtime_error("broken"); });
   int later = 0;
@@ -70,7 +69,7 @@ TEST_CASE("reference backend: an error, it is thrown by the wait and nothing aft
   CHECK(later == 0);
 }
 
-TEST_CASE("reference backend: new memory, filled with NaN") {
+TEST_CASE("reference backend: new memory is filled with NaN") {
   const auto backend = open_reference_backend();
   const auto stream = backend->make_stream();
   const backend::Buffer buffer = backend->allocate(8);
@@ -82,7 +81,7 @@ TEST_CASE("reference backend: new memory, filled with NaN") {
 }
 
 // The steps of the CPU backend and those of this one, within rounding.
-TEST_CASE("reference backend: training, the parameters of the CPU backend") {
+TEST_CASE("reference backend: training gives the parameters of the CPU backend") {
   const Net net{"trained", R"({layers: [conv: {filters: 4, activation: relu}, batch_norm, max_pool,
       flatten, dropout: 0.3, dense: 4]})"};
   const graph::Graph graph = training_graph(net, DType::kFloat32);

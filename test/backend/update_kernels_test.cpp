@@ -10,7 +10,7 @@ namespace trainer::backend::cpu {
 // With equal gradients and rho 0.5 both averages become exactly 1, so that their difference is 0
 // and epsilon alone is left. 1 + epsilon rounds to 1 in float, so that adding epsilon first would
 // lose it.
-TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to the difference") {
+TEST_CASE("rms_prop kernels: epsilon is added to the difference of centered and equal gradients") {
   int tested = 0;
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     const simd::Kernels* level = simd::kernels_named(name);

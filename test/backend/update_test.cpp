@@ -175,7 +175,7 @@ bool is_float32(const Setup& setup) { return setup.type == DType::kFloat32; }
 
 }  // namespace
 
-TEST_CASE("Update: every rule over 20 steps, the numbers of the reference") {
+TEST_CASE("Update: every rule matches the reference over 20 steps") {
   std::vector<std::vector<std::vector<double>>> inputs;
   for (std::uint64_t step = 0; step <= 20; ++step) inputs.push_back(inputs_of_step(1, step));
   for (const Run& run : runs()) {
@@ -204,7 +204,7 @@ TEST_CASE("Update: every rule over 20 steps, the numbers of the reference") {
   }
 }
 
-TEST_CASE("Executable: gradients of several calls, summed into one update") {
+TEST_CASE("Executable: gradients of several calls are summed into one update") {
   Update clipped = plain(AdamRule{});
   clipped.clip = {Clip::Kind::kGlobalNorm, 1.0f};
   for (const Update& update : {plain(AdamRule{}), clipped, plain(graph::LambRule{})}) {
@@ -233,7 +233,7 @@ TEST_CASE("Executable: gradients of several calls, summed into one update") {
   }
 }
 
-TEST_CASE("Executable: a loss that is not finite, no update") {
+TEST_CASE("Executable: a loss that is not finite causes no update") {
   const graph::Graph graph = guarded_update_graph({4}, plain(SgdRule{}));
   for (const Setup& setup : all_setups()) {
     if (!is_float32(setup)) continue;
@@ -266,7 +266,7 @@ TEST_CASE("Executable: a loss that is not finite, no update") {
   }
 }
 
-TEST_CASE("Numbers::update_not_finite: an update with a number that is not finite sets it") {
+TEST_CASE("Numbers::update_not_finite is set by an update with a number that is not finite") {
   if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
   constexpr std::size_t kPlace = 19999;  // in the second parameter, whose gradient the loss lacks
   const std::vector<graph::UpdateRule> rules{
@@ -300,7 +300,7 @@ TEST_CASE("Numbers::update_not_finite: an update with a number that is not finit
   }
 }
 
-TEST_CASE("Numbers::update_not_finite: a parameter that overflows sets it") {
+TEST_CASE("Numbers::update_not_finite is set by a parameter that overflows") {
   if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
   const graph::Graph graph = guarded_update_graph(kLengths, plain(SgdRule{}));
   for (const Setup& setup : setups()) {
@@ -321,8 +321,7 @@ TEST_CASE("Numbers::update_not_finite: a parameter that overflows sets it") {
   }
 }
 
-TEST_CASE(
-    "Numbers::gradient_norm: an update, its norm with the penalty's gradient before clipping") {
+TEST_CASE("Numbers::gradient_norm of an update includes the penalty's gradient before clipping") {
   const double l2 = 0.05;
   const auto gradients = inputs_of_step(1, 7);
   for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kValue, Clip::Kind::kGlobalNorm}) {
@@ -356,8 +355,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "Executable::gradient: clip scales, one per parameter if norms are clipped and else none") {
+TEST_CASE("Executable::gradient has one clip scale per parameter if norms are clipped, else none") {
   for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kGlobalNorm}) {
     Update update = plain(graph::LambRule{});
     update.clip = {clip, 1.0f};
@@ -377,7 +375,7 @@ TEST_CASE(
 }
 
 // Fixtures: test/keras/make_fixtures.py.
-TEST_CASE("optimizer: each kind over 200 steps, Keras's numbers") {
+TEST_CASE("optimizer: each kind over 200 steps matches Keras") {
   std::ifstream file(source_file("test/keras/optimizers.json"));
   const nlohmann::json fixture = nlohmann::json::parse(file);
   for (const auto& c : fixture["cases"]) {

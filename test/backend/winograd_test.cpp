@@ -130,7 +130,8 @@ TEST_CASE("Winograd: no bit depends on whether y is stored past the caches") {
   }
 }
 
-TEST_CASE("Winograd: a part of the output channels, the values of a full run and no other writes") {
+TEST_CASE(
+    "Winograd: a part of the output channels has the values of a full run and no other writes") {
   const Operands in;
   for (const Kernels* k : all_kernels()) {
     INFO(std::string(k->name));

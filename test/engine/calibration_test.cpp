@@ -84,7 +84,7 @@ TEST_CASE("calibration: likelihood and calibration error equal their definitions
   }
 }
 
-TEST_CASE("measure_reliability: four samples, values by hand") {
+TEST_CASE("measure_reliability: four samples have the values computed by hand") {
   // Confidences 0.75, 0.75, 0.9 and 0.5; the third is wrong.
   LabelledLogits scores;
   const float three = std::log(3.0f), nine = std::log(9.0f);
@@ -127,7 +127,7 @@ TEST_CASE("measure_reliability: the interval has the width of the spread over ot
   CHECK(again.high == interval.high);
 }
 
-TEST_CASE("fit_temperature: finds the minimum of the likelihood") {
+TEST_CASE("fit_temperature finds the minimum of the likelihood") {
   for (const std::int64_t outputs : {1, 2, 5}) {
     CAPTURE(outputs);
     const LabelledLogits scores = draw_overconfident(outputs, 800, 7);
@@ -149,7 +149,7 @@ TEST_CASE("fit_temperature: finds the minimum of the likelihood") {
   }
 }
 
-TEST_CASE("fit_temperature: two values in closed form") {
+TEST_CASE("fit_temperature: two values have the closed form") {
   // Three of four samples with the logit 1 are right: the probability becomes 3/4.
   LabelledLogits scores;
   scores.logits = {1, 1, 1, 1};

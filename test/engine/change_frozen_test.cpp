@@ -20,7 +20,8 @@ std::map<std::string, std::vector<float>> parameters_of(const Replicas& engine) 
 
 }  // namespace
 
-TEST_CASE("Replicas::change_frozen: other frozen layers, weight decay and multipliers stay") {
+TEST_CASE(
+    "Replicas::change_frozen: weight decay and multipliers stay when other layers are frozen") {
   config::Config config = test::config_of(
       "{layers: [flatten, dense: {units: 4, name: first, bias_initializer: ones}, "
       "dense: {units: 3, name: last, bias_initializer: ones}]}",

@@ -191,7 +191,8 @@ TEST_CASE("ClassActivation: the map equals that of finite differences") {
 
 // Behind global average pooling and a dense layer, the weight of a channel is a number of the
 // kernel divided by the positions.
-TEST_CASE("ClassActivation: a backbone's last layer, the map is the dense layer's kernel over it") {
+TEST_CASE(
+    "ClassActivation: a backbone's last layer gives the dense layer's kernel over it as the map") {
   if (test::test_backend_name() != "cpu") return;
   for (const char* name : {"mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "resnet18",
                            "resnet50", "densenet121", "convnext_tiny", "vgg16"}) {
@@ -239,7 +240,8 @@ TEST_CASE("ClassActivation: a backbone's last layer, the map is the dense layer'
   }
 }
 
-TEST_CASE("find_feature_map: the last layer with several positions, an error if there is none") {
+TEST_CASE(
+    "find_feature_map finds the last layer with several positions, or fails if there is none") {
   const auto find = [](const std::string& layers, const std::string& name = "") {
     return model::find_feature_map(
                test::build("{layers: [" + layers + "]}", test::sample({12, 12, 1}, 2)), name)

@@ -6,7 +6,7 @@
 
 namespace trainer::engine {
 
-TEST_CASE("Confusion: cells, counts per class and scores") {
+TEST_CASE("Confusion has its cells, counts per class and scores") {
   const Confusion confusion = make_confusion({5, 0, 2, /**/ 1, 6, 0, /**/ 0, 4, 0});
   CHECK(confusion.classes() == 3);
   CHECK(confusion.at(0, 2) == 2);
@@ -31,7 +31,7 @@ TEST_CASE("Confusion: cells, counts per class and scores") {
   CHECK(cells == std::vector<ConfusionCell>{{2, 1, 4}, {0, 2, 2}});
 }
 
-TEST_CASE("Confusion: a billion classes, memory for the samples only") {
+TEST_CASE("Confusion takes memory for the samples only with a billion classes") {
   constexpr std::int64_t kClasses = 1'000'000'000;
   Confusion confusion(kClasses);
   for (int i = 0; i < 3; ++i) confusion.add(kClasses - 1, 7);

@@ -66,7 +66,7 @@ TEST_CASE("device totals: means are over the readings since an earlier time") {
   CHECK(!totals.use().energy_joules);
 }
 
-TEST_CASE("device totals: a reading without a value, left out of the mean") {
+TEST_CASE("device totals: a reading without a value is left out of the mean") {
   DeviceTotals totals("gpu0");
   DeviceReading reading;
   reading.temperature_celsius = 60;
@@ -99,7 +99,7 @@ TEST_CASE("device totals: energy is the growth of the device's counter") {
   CHECK(totals.use().energy_joules.value() == 360);
 }
 
-TEST_CASE("device totals: no energy counter, energy is power integrated over time") {
+TEST_CASE("device totals: energy is power integrated over time where there is no energy counter") {
   DeviceTotals totals("gpu0");
   DeviceReading reading;
   reading.power_watts = 100;
@@ -112,7 +112,7 @@ TEST_CASE("device totals: no energy counter, energy is power integrated over tim
   CHECK(totals.use().energy_joules.value() == doctest::Approx(1100));
 }
 
-TEST_CASE("energy_joules: the sum of all devices, or no value if one has none") {
+TEST_CASE("energy_joules is the sum of all devices, or has no value if one has none") {
   DeviceUse one, other;
   one.energy_joules = 10;
   CHECK(!energy_joules({}));
@@ -121,7 +121,7 @@ TEST_CASE("energy_joules: the sum of all devices, or no value if one has none") 
   CHECK(energy_joules({one, other}).value() == 15);
 }
 
-TEST_CASE("DeviceSampler: reads at the start, at its interval and when it is stopped") {
+TEST_CASE("DeviceSampler reads at the start, at its interval and when it is stopped") {
   std::atomic<int> readings = 0;
   DeviceSampler sampler(devices({{"gpu0",
                                   [&](int n) {
@@ -148,7 +148,7 @@ TEST_CASE("DeviceSampler: reads at the start, at its interval and when it is sto
   CHECK(often.totals().front().use().means[kUtilization].value() >= 5);  // the mean of 1 to 9
 }
 
-TEST_CASE("DeviceSampler: a device fails, one warning and other devices are still read") {
+TEST_CASE("DeviceSampler warns once of a device that fails and still reads the other devices") {
   std::binary_semaphore tenth(0);
   DeviceSampler sampler(devices({{"gpu0",
                                   [](int n) {
@@ -172,7 +172,7 @@ TEST_CASE("DeviceSampler: a device fails, one warning and other devices are stil
   CHECK(sampler.totals()[1].use().means[kUtilization].value() == 0.25);
 }
 
-TEST_CASE("DeviceSampler: no devices, no totals and no warnings") {
+TEST_CASE("DeviceSampler has no totals and no warnings without devices") {
   DeviceSampler sampler({}, std::chrono::milliseconds(1));
   sampler.stop();
   CHECK(sampler.totals().empty());

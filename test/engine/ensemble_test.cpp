@@ -39,7 +39,7 @@ double log_sigmoid(double x) { return -log_add(0, -x); }
 }  // namespace
 
 // --flip gives two predictions of an image, whose mean keeps its bits from version to version.
-TEST_CASE("average_probabilities: the mean of two predictions has the bits of these formulas") {
+TEST_CASE("average_probabilities: the mean of two predictions equals these formulas bit by bit") {
   Random random(7, Stream::kSynthetic);
   for (int round = 0; round < 200; ++round) {
     Logits one(5), other(5);
@@ -67,7 +67,7 @@ TEST_CASE("average_probabilities: the mean of two predictions has the bits of th
   CHECK(in_place == average(LossKind::kSoftmaxCrossEntropy, {{1, -2}, {0, 3}}));
 }
 
-TEST_CASE("average_probabilities: softmax, the logarithms of the mean") {
+TEST_CASE("average_probabilities: softmax has the logarithms of the mean") {
   const std::vector<Logits> models{{1, 2, -1}, {0.5, -3, 2}, {4, 0, 0}};
   const Logits mean = average(LossKind::kSoftmaxCrossEntropy, models);
   for (std::size_t c = 0; c < 3; ++c) {
@@ -81,7 +81,9 @@ TEST_CASE("average_probabilities: softmax, the logarithms of the mean") {
   CHECK(far[1] == doctest::Approx(-900 - std::log(2.0)));
 }
 
-TEST_CASE("average_probabilities: binary, each output by itself, squared error the mean") {
+TEST_CASE(
+    "average_probabilities: binary outputs are averaged each by itself, and squared error outputs "
+    "too") {
   const std::vector<Logits> models{{2, -1}, {-0.5, 3}};
   const Logits mean = average(LossKind::kBinaryCrossEntropy, models);
   for (std::size_t c = 0; c < 2; ++c) {
@@ -94,7 +96,7 @@ TEST_CASE("average_probabilities: binary, each output by itself, squared error t
   CHECK(far[1] == doctest::Approx(-900 - std::log(2.0)));
 }
 
-TEST_CASE("sample_loss: the losses of Keras for one sample") {
+TEST_CASE("sample_loss equals the losses of Keras for one sample") {
   const Logits logits{1, 2, -1};
   CHECK(sample_loss(LossKind::kSoftmaxCrossEntropy, logits, 1) ==
         doctest::Approx(-std::log(softmax(logits)[1])));

@@ -118,7 +118,7 @@ TEST_CASE("FrozenPrefix: the features of a sample do not depend on the size of i
   }
 }
 
-TEST_CASE("FrozenPrefix: ends at the last frozen layer whose output is all that the rest needs") {
+TEST_CASE("FrozenPrefix ends at the last frozen layer whose output is all that the rest needs") {
   const auto layer = [](const std::string& backbone) {
     const Frozen model(backbone);
     const FrozenPrefix* prefix = model.engine->prefix();
@@ -132,7 +132,7 @@ TEST_CASE("FrozenPrefix: ends at the last frozen layer whose output is all that 
               "'block_2_expand*']") == "block_1_project_BN");
 }
 
-TEST_CASE("FrozenPrefix::key: changes with weights and precision, not with the head") {
+TEST_CASE("FrozenPrefix::key changes with weights and precision, not with the head") {
   Frozen one("name: mobilenet_v2, alpha: 0.35, freeze: all");
   const std::string key = one.engine->prefix()->key();
   CHECK(key == Frozen("name: mobilenet_v2, alpha: 0.35, freeze: all").engine->prefix()->key());
@@ -154,7 +154,7 @@ TEST_CASE("FrozenPrefix::key: changes with weights and precision, not with the h
   CHECK(one.engine->prefix()->key() == key);
 }
 
-TEST_CASE("evaluate: flip with cached features, an error") {
+TEST_CASE("evaluate: flip with cached features is an error") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
   data::FeatureDataset features(images, model.engine->prefix()->shape(),
@@ -165,7 +165,7 @@ TEST_CASE("evaluate: flip with cached features, an error") {
                        "mirror images need images", std::logic_error);
 }
 
-TEST_CASE("Feed: cached features, those of the model with each image read once") {
+TEST_CASE("Feed: cached features are those of the model with each image read once") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
   data::FeatureDataset features(images, model.engine->prefix()->shape(),

@@ -91,7 +91,7 @@ std::unique_ptr<Replicas> plan(const config::Config& config, const std::string& 
 
 }  // namespace
 
-TEST_CASE("train.recompute: blocks, the same bits with less memory") {
+TEST_CASE("train.recompute: blocks gives the same bits with less memory") {
   for (const std::int64_t replicas : {1, 2}) {
     const auto kept = make(config_of("none", replicas));
     const auto again = make(config_of("blocks", replicas));
@@ -102,7 +102,7 @@ TEST_CASE("train.recompute: blocks, the same bits with less memory") {
   }
 }
 
-TEST_CASE("GPU memory: a planned GPU without the CUDA backend, an estimate and the reason") {
+TEST_CASE("GPU memory: a planned GPU without the CUDA backend has an estimate and the reason") {
   const auto estimate = plan(config_of("none"), "/nowhere/libtrainer_cuda.so");
   CHECK(estimate->describe().find("planned for NVIDIA H100 80GB HBM3, without cuDNN's plans and "
                                   "workspaces: the CUDA backend /nowhere/libtrainer_cuda.so") !=
@@ -121,7 +121,7 @@ TEST_CASE("GPU memory: a planned GPU without the CUDA backend, an estimate and t
   CHECK(zeros == std::vector<float>(3, 0.0f));
 }
 
-TEST_CASE("GPU memory: a planned GPU, the report of a GPU in use") {
+TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
   if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   REQUIRE(plugin != nullptr);
@@ -161,7 +161,7 @@ TEST_CASE("GPU memory: a planned GPU, the report of a GPU in use") {
   }
 }
 
-TEST_CASE("GPU memory: a planned GPU, backbones with every kind of layer") {
+TEST_CASE("GPU memory: a planned GPU can hold backbones with every kind of layer") {
   if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   REQUIRE(plugin != nullptr);
@@ -178,7 +178,7 @@ TEST_CASE("GPU memory: a planned GPU, backbones with every kind of layer") {
   }
 }
 
-TEST_CASE("largest_batch: exact while small, then a multiple of 8, at most the limit") {
+TEST_CASE("largest_batch is exact while small, then a multiple of 8, and at most the limit") {
   const auto linear = [](std::int64_t samples) { return 100 + 10 * samples; };
   const auto most = [&](std::int64_t limit, std::int64_t bound) {
     const BatchFit fit = largest_batch(limit, bound, linear);
@@ -199,7 +199,8 @@ TEST_CASE("largest_batch: exact while small, then a multiple of 8, at most the l
   CHECK(most(0, 1 << 30) == 0);
 }
 
-TEST_CASE("host_memory_warning: a batch beyond the available memory, the largest that fits") {
+TEST_CASE(
+    "host_memory_warning names the largest batch that fits for one beyond the available memory") {
   config::Config config = config_of("none");
   config.parallel.device = DeviceKind::kCpu;
   config.train.batch_size = 48;
@@ -224,7 +225,7 @@ TEST_CASE("host_memory_warning: a batch beyond the available memory, the largest
             .text.ends_with("Not even one sample fits: use a smaller model or images"));
 }
 
-TEST_CASE("batch_size: auto on the CPU, the largest batch within the memory limit") {
+TEST_CASE("batch_size: auto on the CPU is the largest batch within the memory limit") {
   config::Config config = config_of("none");
   config.parallel.device = DeviceKind::kCpu;
   const graph::Graph model =
@@ -305,7 +306,7 @@ TEST_CASE("Replicas: after prepare(), the first call with a short batch allocate
   }
 }
 
-TEST_CASE("GPU memory: too little, an error with its parts and the batch size that fits") {
+TEST_CASE("GPU memory: the error of too little has its parts and the batch size that fits") {
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   auto backends = test::open_test_backends(1);
   const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());

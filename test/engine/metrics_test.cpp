@@ -11,7 +11,7 @@
 using namespace trainer;
 using namespace trainer::engine;
 
-TEST_CASE("wilson: known values and both ends") {
+TEST_CASE("wilson equals the closed form, and its ends are 0 and 1") {
   // Closed form evaluated with 50 digits.
   const Interval most = wilson(9900, 10000);
   CHECK(most.low == doctest::Approx(0.98785302).epsilon(1e-7));
@@ -26,7 +26,7 @@ TEST_CASE("wilson: known values and both ends") {
   CHECK(wilson(0, 0).high == 1.0);
 }
 
-TEST_CASE("metrics: counts over several batches, ties to the lower class") {
+TEST_CASE("metrics: counts add up over several batches, and ties go to the lower class") {
   MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 3, 2);
   const float first[] = {2, 1, 0, /**/ 0, 5, 5};
   const float second[] = {1, 3, 2};
@@ -95,7 +95,7 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
   }
 }
 
-TEST_CASE("named_metrics: the metrics that have a value") {
+TEST_CASE("named_metrics has the metrics that have a value") {
   MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 3, 2);
   const float logits[] = {2, 1, 0, /**/ 0, 5, 4};
   const float losses[] = {1, 3};
@@ -110,7 +110,7 @@ TEST_CASE("named_metrics: the metrics that have a value") {
       1);
 }
 
-TEST_CASE("metrics: one class, NaN or too many scores, no AUC") {
+TEST_CASE("metrics: one class, NaN or too many scores give no AUC") {
   const float logits[] = {0.5f, -1.0f};
   const float losses[] = {1, 1};
   const auto auc = [&](std::vector<float> scores, std::vector<std::int32_t> labels,
@@ -128,7 +128,7 @@ TEST_CASE("metrics: one class, NaN or too many scores, no AUC") {
   CHECK(std::isnan(auc(scores, {0, 1}, 1)));
 }
 
-TEST_CASE("metrics: probabilities that a float rounds to 1, AUC still orders them") {
+TEST_CASE("metrics: AUC still orders probabilities that a float rounds to 1") {
   MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 2, 0);
   const float logits[] = {0, 40, /**/ 0, 45, /**/ 50, 0};
   const float losses[] = {1, 1, 1};

@@ -89,7 +89,7 @@ void check_same(const MultiLabelMetrics& one, const MultiLabelMetrics& other) {
 
 }  // namespace
 
-TEST_CASE("MultiLabelAccumulator: values by hand, with unknown labels left out") {
+TEST_CASE("MultiLabelAccumulator: results equal values by hand, with unknown labels left out") {
   MultiLabelAccumulator metrics(2, 100);
   // Label 0: positives at 2 and -1, negatives at 1 and -2, one unknown. Label 1: equal scores.
   const float logits[] = {2, 1, 1, 1, -1, 0, -2, -3, 9, 1};
@@ -118,7 +118,9 @@ TEST_CASE("MultiLabelAccumulator: values by hand, with unknown labels left out")
   CHECK(result.f1_micro() == doctest::Approx(4.0 / 7));
 }
 
-TEST_CASE("MultiLabelAccumulator: labels without positives, scores of NaN, too many scores") {
+TEST_CASE(
+    "MultiLabelAccumulator: labels without positives, scores of NaN or too many scores have no "
+    "AUC") {
   const float logits[] = {1, kUnknown, -1, 2}, targets[] = {0, 1, 0, 0};
   MultiLabelAccumulator metrics(2, 4);
   metrics.add(logits, targets);
@@ -212,7 +214,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("find_threshold: the largest F1, and the goals of an operating point") {
+TEST_CASE("find_threshold returns the largest F1, and meets the goals of an operating point") {
   const auto goal = [](const char* text) { return *parse_threshold_goal(text); };
   const float scores[] = {3, 2, 1, 0, -1, -2, 5};
   const float targets[] = {1, 0, 1, 1, 0, 0, kUnknown};
@@ -241,7 +243,7 @@ TEST_CASE("find_threshold: the largest F1, and the goals of an operating point")
   CHECK(find_threshold(bad, of_equal, {}) == std::nullopt);
 }
 
-TEST_CASE("parse_threshold_goal: f1 and the goals of an operating point, and nothing else") {
+TEST_CASE("parse_threshold_goal accepts f1 and the goals of an operating point, and nothing else") {
   for (const char* text :
        {"f1", "sensitivity=0.95", "sensitivity=1", "specificity=0.9", "cost=1:20"}) {
     CHECK(to_string(*parse_threshold_goal(text)) == text);

@@ -58,7 +58,7 @@ OperatingCounts reference_counts(const BinaryScores& scores, const OperatingCrit
 
 }  // namespace
 
-TEST_CASE("find_operating_threshold: equals a search over all thresholds") {
+TEST_CASE("find_operating_threshold equals a search over all thresholds") {
   for (unsigned seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     const BinaryScores scores = draw_risks(60, seed);
@@ -80,7 +80,7 @@ TEST_CASE("find_operating_threshold: equals a search over all thresholds") {
   }
 }
 
-TEST_CASE("find_operating_threshold: values by hand") {
+TEST_CASE("find_operating_threshold equals values by hand") {
   BinaryScores scores;
   scores.scores = {1, 2, 3, 4, 5, 6};
   scores.is_positive = {false, true, false, false, true, true};
@@ -141,7 +141,7 @@ TEST_CASE("find_abstention_point: neighbouring confidences are separated") {
   }
 }
 
-TEST_CASE("parse_operating_criterion: three forms, and nothing else") {
+TEST_CASE("parse_operating_criterion accepts three forms, and nothing else") {
   const auto sensitivity = parse_operating_criterion("sensitivity=0.95");
   REQUIRE(sensitivity);
   CHECK(sensitivity->kind == Kind::kSensitivity);
@@ -164,7 +164,7 @@ TEST_CASE("parse_operating_criterion: three forms, and nothing else") {
   }
 }
 
-TEST_CASE("find_least_cost_class: equals the sums of probability times cost") {
+TEST_CASE("find_least_cost_class equals the sums of probability times cost") {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> draw(0, 1);
   for (std::size_t classes = 2; classes < 6; ++classes) {
@@ -186,7 +186,7 @@ TEST_CASE("find_least_cost_class: equals the sums of probability times cost") {
   }
 }
 
-TEST_CASE("find_least_cost_class: values by hand") {
+TEST_CASE("find_least_cost_class equals values by hand") {
   // A miss of the second class costs 10 times as much as a false alarm.
   const CostMatrix dear{2, {0, 1, 10, 0}};
   CHECK(find_least_cost_class(std::vector<double>{0.92, 0.08}, dear) == 0);
@@ -202,7 +202,7 @@ TEST_CASE("find_least_cost_class: values by hand") {
   CHECK(find_least_cost_class(std::vector<double>{none, none}, dear) == 0);
 }
 
-TEST_CASE("find_abstention_point: equals a search over all confidences") {
+TEST_CASE("find_abstention_point equals a search over all confidences") {
   for (unsigned seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
@@ -242,7 +242,7 @@ TEST_CASE("find_abstention_point: equals a search over all confidences") {
   }
 }
 
-TEST_CASE("find_abstention_point: a model that is wrong where it is most confident") {
+TEST_CASE("find_abstention_point answers all where a model is wrong where it is most confident") {
   const std::vector<TopPrediction> predictions{{0.9, false}, {0.8, true}, {0.7, true}};
   CHECK_FALSE(find_abstention_point(predictions, 0.1));
   const auto point = find_abstention_point(predictions, 0.34);

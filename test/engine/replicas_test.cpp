@@ -86,7 +86,7 @@ Floats copy(std::span<const float> values, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE("Replicas: ordered sums, the bits of one replica in training and evaluation") {
+TEST_CASE("Replicas: ordered sums equal one replica bit by bit in training and evaluation") {
   const auto one = make(config_of(1, 16, true));
   const auto two = make(config_of(2, 8, true)), four = make(config_of(4, 4, true));
   CHECK(four->count() == 4);
@@ -115,7 +115,7 @@ TEST_CASE("Replicas: ordered sums, the bits of one replica in training and evalu
   }
 }
 
-TEST_CASE("Replicas: parallel.evaluate false, one replica evaluates with the bits of all") {
+TEST_CASE("Replicas: parallel.evaluate false lets one replica evaluate as all do bit by bit") {
   for (const bool ordered : {false, true}) {
     config::Config config = config_of(2, 8, ordered);
     const auto spread = make(config);
@@ -136,7 +136,8 @@ TEST_CASE("Replicas: parallel.evaluate false, one replica evaluates with the bit
   }
 }
 
-TEST_CASE("Replicas: parallel.evaluate false with frozen layers, one of several ranks evaluates") {
+TEST_CASE(
+    "Replicas: parallel.evaluate false with frozen layers lets one of several ranks evaluate") {
   const char* const frozen =
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
   for (const bool ordered : {false, true}) {
@@ -166,7 +167,7 @@ TEST_CASE("Replicas: parallel.evaluate false with frozen layers, one of several 
   }
 }
 
-TEST_CASE("Replicas: two workers, the training of one process") {
+TEST_CASE("Replicas: two workers train like one process") {
   const auto alone = make(config_of(4, 4, true));
   auto workers = cluster::make_local_group(2);
   std::vector<std::string> hashes(2);
@@ -190,7 +191,7 @@ TEST_CASE("Replicas: two workers, the training of one process") {
   CHECK(hashes[1] == hashes[0]);
 }
 
-TEST_CASE("Replicas::times: phases of each replica, at most the time of the call in total") {
+TEST_CASE("Replicas::times: phases of each replica take at most the time of the call in total") {
   const auto seconds_of = [](const backend::PhaseTimes& times) {
     return times.copy + times.forward + times.backward + times.all_reduce + times.update;
   };
@@ -254,7 +255,7 @@ TEST_CASE("Replicas: inputs are copied to the device during the call before") {
     CHECK(copies[call] < copies.front() - seconds / 2);
 }
 
-TEST_CASE("Replicas::times: frozen layers, their time is part of the forward phase") {
+TEST_CASE("Replicas::times: the time of frozen layers is part of the forward phase") {
   constexpr std::int64_t kCount = 4;
   const auto config = config_of(
       1, kCount, false,
@@ -279,7 +280,7 @@ TEST_CASE("Replicas::times: frozen layers, their time is part of the forward pha
   if (engine.times()[0].measured && !test::uses_reference_backend()) CHECK(with_prefix > without);
 }
 
-TEST_CASE("Replicas::check_equal: a variable that differs, an error with its name and rank") {
+TEST_CASE("Replicas::check_equal: the error of a variable that differs has its name and rank") {
   const auto replicas = make(config_of(3, 4, false));
   CHECK_NOTHROW(replicas->check_equal());
   for (checkpoint::Tensor tensor : replicas->tensors()) {
@@ -298,7 +299,9 @@ TEST_CASE("Replicas::check_equal: a variable that differs, an error with its nam
   }
 }
 
-TEST_CASE("Replicas: the loss of one replica is not finite, no update and the layer is found") {
+TEST_CASE(
+    "Replicas: the loss of one replica is not finite, so no update follows and the layer is "
+    "found") {
   const auto replicas =
       make(config_of(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
   const std::string before = replicas->parameters_sha256();
@@ -318,13 +321,13 @@ TEST_CASE("Replicas: the loss of one replica is not finite, no update and the la
   CHECK(replicas->find_not_finite(given, scalars).find("dense/kernel") != std::string::npos);
 }
 
-TEST_CASE("Replicas: an error in the thread of one replica, thrown to the caller") {
+TEST_CASE("Replicas: an error in the thread of one replica is thrown to the caller") {
   const Samples batch(10, 1);  // outlives the replicas, which may still read it after an error
   const auto replicas = make(config_of(2, 4, true));
   CHECK_THROWS_AS(replicas->step(batch.of(10), scalars_of(10)), std::logic_error);
 }
 
-TEST_CASE("Replicas: batch_norm with ordered sums, an error at the line of the layer") {
+TEST_CASE("Replicas: batch_norm with ordered sums is an error at the line of the layer") {
   const config::Config config =
       config_of(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
   try {

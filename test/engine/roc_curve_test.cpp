@@ -109,7 +109,7 @@ TEST_CASE("curves: every point has the rates of its threshold") {
 
 // scikit-learn 1.9: roc_curve(drop_intermediate=False), roc_auc_score, precision_recall_curve,
 // average_precision_score of these labels and scores.
-TEST_CASE("curves: values of scikit-learn") {
+TEST_CASE("curves have the values of scikit-learn") {
   BinaryScores scores;
   scores.is_positive = {false, false, true, true, true, false, true, false};
   scores.scores = {0.1, 0.4, 0.35, 0.8, 0.4, 0.7, 0.9, 0.2};
@@ -143,7 +143,7 @@ TEST_CASE("roc_area: without two samples of each kind there is no interval") {
   CHECK(roc_area(scores).interval.high == 1);
 }
 
-TEST_CASE("one_against_rest: the order of probabilities, also where they round to 1") {
+TEST_CASE("one_against_rest keeps the order of probabilities, also where they round to 1") {
   LabelledLogits scores;
   scores.outputs = 3;
   scores.logits = {50, 0, 1, /**/ 51, 0, 1, /**/ 0, 3, -2, /**/ 1, 1, 1};

@@ -20,7 +20,7 @@ RankTimes rank_of(double backward) {
 
 }  // namespace
 
-TEST_CASE("step times: the phases of a rank add up to its step, without overlapped work") {
+TEST_CASE("step times: the step of a rank is the sum of its phases, without overlapped work") {
   backend::PhaseTimes device;
   device.copy = 0.01;
   device.forward = 0.2;
@@ -38,7 +38,7 @@ TEST_CASE("step times: the phases of a rank add up to its step, without overlapp
   CHECK(rank_times(0.5, 0.125, device)[StepPhase::kOther] == 0);
 }
 
-TEST_CASE("StepTimes: means over steps, minimum, median and maximum over ranks") {
+TEST_CASE("StepTimes has means over steps, and minimum, median and maximum over ranks") {
   StepTimes times;
   CHECK(times.empty());
   CHECK(times.spread(StepPhase::kBackward).max == 0);
@@ -70,7 +70,7 @@ TEST_CASE("StepTimes: means over steps, minimum, median and maximum over ranks")
   CHECK(both.steps() == 1);
 }
 
-TEST_CASE("StepTimes::straggler: a rank whose own time is far above that of the others") {
+TEST_CASE("StepTimes::straggler finds a rank whose own time is far above that of the others") {
   const auto straggler = [](std::vector<double> backward) {
     std::vector<RankTimes> ranks;
     for (const double seconds : backward) ranks.push_back(rank_of(seconds));
@@ -114,7 +114,7 @@ TEST_CASE("StepTimes::straggler: a rank whose own time is far above that of the 
   CHECK(straggler({0.5, 0.1})->rank == 0);
 }
 
-TEST_CASE("StepTimes::straggler: a rank that waits for data") {
+TEST_CASE("StepTimes::straggler finds a rank that waits for data") {
   backend::PhaseTimes device;
   device.forward = 0.1;
   device.all_reduce = 0.7;
@@ -129,7 +129,7 @@ TEST_CASE("StepTimes::straggler: a rank that waits for data") {
   CHECK(straggler->phase == StepPhase::kDataWait);
 }
 
-TEST_CASE("describe: step times, phases that took time with their range over ranks") {
+TEST_CASE("describe prints step times, and phases that took time with their range over ranks") {
   const RankTimes one[] = {rank_of(0.5)};
   StepTimes times;
   times.add(one);

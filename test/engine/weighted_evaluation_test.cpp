@@ -65,7 +65,7 @@ double loss_of(const float* logits, std::int64_t label) {
 
 }  // namespace
 
-TEST_CASE("evaluate: sample weights, the weighted loss and other metrics without weights") {
+TEST_CASE("evaluate: sample weights give the weighted loss and other metrics without weights") {
   const Weighed weighed(true), plain(false);
   std::vector<float> logits;
   const Metrics metrics = evaluated(config_with(1), weighed, nullptr, &logits);
@@ -84,7 +84,9 @@ TEST_CASE("evaluate: sample weights, the weighted loss and other metrics without
   CHECK(metrics.auc == unweighed.auc);
 }
 
-TEST_CASE("evaluate: sample weights, the bits of the loss for any number of replicas and workers") {
+TEST_CASE(
+    "evaluate: sample weights give the same loss for any number of replicas and workers bit by "
+    "bit") {
   const Weighed weighed(true);
   const double loss = evaluated(config_with(1), weighed).loss;
   for (const std::int64_t replicas : {2, 4}) {

@@ -152,7 +152,7 @@ TEST_CASE("allocation counter: allocations of trainer are counted, those of oneD
   CHECK(allocations == before + 2);
 }
 
-TEST_CASE("Replicas::step: one and two replicas, no allocation") {
+TEST_CASE("Replicas::step: one and two replicas allocate nothing") {
   if (kSanitized) TRAINER_SKIP(kWhySkipped);
   for (const std::int64_t replicas : {1, 2}) {
     for (const bool ordered : {false, true}) {

@@ -74,7 +74,7 @@ TEST_CASE("resolve_best: several labels replace the accuracy by the loss, with a
   CHECK(one_class.run.best == "validation/accuracy");
 }
 
-TEST_CASE("check_metrics: metrics of another kind of label, an error with those that exist") {
+TEST_CASE("check_metrics: the error of metrics of another kind of label has those that exist") {
   using data::LabelKind;
   for (const LabelKind kind : {LabelKind::kIndex, LabelKind::kTargets, LabelKind::kMultiLabel}) {
     CHECK(find_error("", kind) == "");

@@ -35,7 +35,8 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("checkpointer: an unchanged state is saved once, a changed state or a later step again") {
+TEST_CASE(
+    "checkpointer: an unchanged state is saved once, and a changed state or a later step again") {
   Subject subject;
   RunContext context(subject.job);
   Checkpointer checkpointer(context);
@@ -52,7 +53,7 @@ TEST_CASE("checkpointer: an unchanged state is saved once, a changed state or a 
   CHECK(checkpointer.last_checkpoint().find("step-00000004") != std::string::npos);
 }
 
-TEST_CASE("checkpointer: loads the newest readable checkpoint, with a warning for a damaged one") {
+TEST_CASE("checkpointer loads the newest readable checkpoint, with a warning for a damaged one") {
   Subject subject;
   RunContext context(subject.job);
   Checkpointer checkpointer(context);
@@ -106,8 +107,7 @@ class PublishWatch final : public hooks::Hook {
 
 }  // namespace
 
-TEST_CASE(
-    "checkpointer: before a checkpoint is published, the rows of its steps are in the files") {
+TEST_CASE("checkpointer: the rows of its steps are in the files before a checkpoint is published") {
   Subject subject;
   std::vector<std::string> notes;
   std::vector<std::unique_ptr<hooks::Hook>>& all = subject.job.hooks;
@@ -137,7 +137,7 @@ TEST_CASE(
                         "run.json 1", "seconds of the last step"});
 }
 
-TEST_CASE("checkpointer: a resumed state, not saved again and its best checkpoint is marked") {
+TEST_CASE("checkpointer: a resumed state is not saved again, and its best checkpoint is marked") {
   Subject subject;
   RunContext context(subject.job);
   context.state.step = context.state.best_step = 3;

@@ -17,7 +17,7 @@ model::ImportReport make_report(const std::vector<std::string>& classes, bool ha
 
 }  // namespace
 
-TEST_CASE("describe_class_difference: names the first class that differs") {
+TEST_CASE("describe_class_difference names the first class that differs") {
   CHECK(describe_class_difference({"0", "1", "10"}, {"0", "1", "10"}) == "");
   CHECK(describe_class_difference({"0", "1", "10", "2"}, {"0", "1", "2", "10"}) ==
         "; class 2 was '10', is '2'");

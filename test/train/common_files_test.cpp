@@ -105,7 +105,7 @@ void check_names(const std::array<std::string, 2>& messages, const std::string& 
 
 }  // namespace
 
-TEST_CASE("agree_on_data: the same files, with other modification times on one rank, no error") {
+TEST_CASE("agree_on_data accepts the same files with other modification times on one rank") {
   Copies copies(40);
   for (const std::string& message : copies.compare()) CHECK(message == "");
   for (std::int64_t i = 0; i < copies.count; ++i) {
@@ -115,22 +115,20 @@ TEST_CASE("agree_on_data: the same files, with other modification times on one r
   for (const std::string& message : copies.compare()) CHECK(message == "");
 }
 
-TEST_CASE(
-    "agree_on_data: a file of one rank was replaced by one of equal size, an error with its name") {
+TEST_CASE("agree_on_data names a file of one rank that was replaced by one of equal size") {
   // More files than are read, so that the modification time is what leads to the file.
   Copies copies(3000);
   copies.write(copies.folders[1], 1234, "IMAGE 4", copies.time + std::chrono::hours(1));
   check_names(copies.compare(), "1234.jpg");
 }
 
-TEST_CASE(
-    "agree_on_data: another content with the same modification time, an error with the name") {
+TEST_CASE("agree_on_data names a file of another content with the same modification time") {
   Copies copies(40);
   copies.write(copies.folders[1], 17, "IMAGE 7", copies.time);
   check_names(copies.compare(), "17.jpg");
 }
 
-TEST_CASE("agree_on_data: a file that one rank lacks, an error with its name") {
+TEST_CASE("agree_on_data names a file that one rank lacks") {
   const Copies copies(40);
   fs::remove(copies.folders[1] / "3.jpg");
   const auto messages = copies.compare();
@@ -138,7 +136,7 @@ TEST_CASE("agree_on_data: a file that one rank lacks, an error with its name") {
   CHECK(contains(messages[1], "it cannot be read"));
 }
 
-TEST_CASE("agree_on_data: a file that rank 0 lacks, an error that names rank 0") {
+TEST_CASE("agree_on_data names rank 0 where it lacks a file") {
   const Copies copies(40);
   fs::remove(copies.folders[0] / "3.jpg");
   for (const std::string& message : copies.compare()) {

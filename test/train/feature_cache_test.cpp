@@ -66,7 +66,7 @@ std::set<std::string> files_after(const std::string& before, Subject now) {
 
 }  // namespace
 
-TEST_CASE("feature cache: one for each split of the plan, in memory or in files") {
+TEST_CASE("feature cache: each split of the plan has one, in memory or in files") {
   const TemporaryFolder folder;
   Subject subject("");
   CHECK(subject.open(FeaturePlan::Where::kNowhere, folder.path()).find(subject.data.train.get()) ==
@@ -82,7 +82,8 @@ TEST_CASE("feature cache: one for each split of the plan, in memory or in files"
   CHECK(files_of(folder.path()).size() == 2);
 }
 
-TEST_CASE("feature cache: files of the same images and layers are used again, others are removed") {
+TEST_CASE(
+    "feature cache: files of the same images and layers are used again, and others are removed") {
   const std::string half = ", normalize: {scale: 0.5}";
   const auto files = files_after(half, Subject(half));
   CHECK(files.size() == 2);

@@ -33,7 +33,8 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("feature plan: stored where the config says, with auto in memory if they fit") {
+TEST_CASE(
+    "feature plan: features are stored where the config decides, with auto in memory if they fit") {
   Subject subject(", freeze: all");
   const FeaturePlan automatic = subject.plan(CacheFeatures::kAuto);
   CHECK(automatic.where == Where::kMemory);
@@ -57,7 +58,9 @@ TEST_CASE("feature plan: runs share files, also for one epoch, unless the config
   CHECK(subject.plan(CacheFeatures::kOff, FeatureSharing::kRuns).where == Where::kNowhere);
 }
 
-TEST_CASE("feature plan: processes of one machine share files, those of several store nothing") {
+TEST_CASE(
+    "feature plan: files are shared by processes of one machine, and not kept by those of "
+    "several") {
   Subject subject(", freeze: all");
   CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).where == Where::kDisk);
   CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory, FeatureSharing::kOneMachine), ConfigError);
@@ -70,9 +73,7 @@ TEST_CASE("feature plan: processes of one machine share files, those of several 
   CHECK_FALSE(servers.reason_matters);
 }
 
-TEST_CASE(
-    "feature plan: no features for splits of random images, and none at all without frozen "
-    "layers") {
+TEST_CASE("feature plan: splits of random images have no features, nor any without frozen layers") {
   Subject subject(", freeze: all");
   subject.splits[0].random = true;
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto);

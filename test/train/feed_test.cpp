@@ -43,7 +43,7 @@ struct Subject {
 
 }  // namespace
 
-TEST_CASE("feed: any first step, batches in order with and without look_ahead()") {
+TEST_CASE("feed: batches are in order from any first step, with and without look_ahead()") {
   Subject subject;
   Feed whole(*subject.trial.train, nullptr, subject.engine, options_of(0, 12));
   const std::vector<std::int64_t> all = indices_of(whole, 12, false);
@@ -52,7 +52,8 @@ TEST_CASE("feed: any first step, batches in order with and without look_ahead()"
   CHECK(indices_of(later, 7, true) == std::vector<std::int64_t>(all.begin() + 20, all.end()));
 }
 
-TEST_CASE("feed: a sample that cannot be read, an error when its batch is due or looked at ahead") {
+TEST_CASE(
+    "feed: a sample that cannot be read is an error when its batch is due or looked at ahead") {
   Subject subject;
   data::LoaderOptions options = options_of(0, 6);
   options.shuffle = false;

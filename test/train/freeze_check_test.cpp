@@ -46,7 +46,7 @@ TEST_CASE("FreezeCheck: frozen parameters and statistics have the same bits afte
   CHECK_NOTHROW(check.check(job.engine));
 }
 
-TEST_CASE("FreezeCheck: batch_norm eval, the statistics of trained layers stay") {
+TEST_CASE("FreezeCheck: batch_norm eval keeps the statistics of trained layers") {
   Job job("batch_norm: eval");
   const FreezeCheck check(job.engine);
   CHECK(check.tensors() == 52 * 2);
@@ -54,7 +54,7 @@ TEST_CASE("FreezeCheck: batch_norm eval, the statistics of trained layers stay")
   CHECK_NOTHROW(check.check(job.engine));
 }
 
-TEST_CASE("FreezeCheck: a frozen tensor that changed, an error with its name and exit code 5") {
+TEST_CASE("FreezeCheck: the error of a changed frozen tensor has its name and exit code 5") {
   Job job("freeze: all");
   const FreezeCheck check(job.engine);
   job.step();

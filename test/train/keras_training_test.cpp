@@ -171,7 +171,7 @@ class Weighed final : public data::Dataset {
 
 }  // namespace
 
-TEST_CASE("evaluate: sample weights, the loss and accuracy of Keras") {
+TEST_CASE("evaluate: sample weights give the loss and accuracy of Keras") {
   for (const char* name : {"sample_weight_sgd", "sample_weight_binary_adam"}) {
     CAPTURE(name);
     const json run = json::parse(
@@ -192,7 +192,7 @@ TEST_CASE("evaluate: sample weights, the loss and accuracy of Keras") {
   }
 }
 
-TEST_CASE("Replicas::step: fifty steps, the losses of Keras") {
+TEST_CASE("Replicas::step: fifty steps have the losses of Keras") {
   int runs = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(test::source_file("test/keras/training"))) {

@@ -60,7 +60,7 @@ TEST_CASE("in flight: steps are launched ahead up to the limit of Steps") {
                                "step 4", "step 5", "step 6", "close", "save 6", "finish done"});
 }
 
-TEST_CASE("in flight: an evaluation or checkpoint is due, no step is launched beyond it") {
+TEST_CASE("in flight: no step is launched beyond one where an evaluation or checkpoint is due") {
   Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 3 steps}\n"));
   trial.add_split(Split::kValidation);
   run_three_in_flight(trial);
@@ -71,7 +71,7 @@ TEST_CASE("in flight: an evaluation or checkpoint is due, no step is launched be
                "save 6",  "close",        "validation 6", "finish done"});
 }
 
-TEST_CASE("in flight: the end of a stage, no step is launched beyond it") {
+TEST_CASE("in flight: no step is launched beyond the end of a stage") {
   Trial trial(run_config("", "{layers: [flatten, dense: {units: 2}]}"));
   trial.config.model = trainer::test::config_of(
                            "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all, "
@@ -87,7 +87,7 @@ TEST_CASE("in flight: the end of a stage, no step is launched beyond it") {
                                "step 5",   "step 6",   "close",  "save 6",   "finish done"});
 }
 
-TEST_CASE("in flight: a request of a hook, done when no step is in flight") {
+TEST_CASE("in flight: a request of a hook is done when no step is in flight") {
   Trial trial(run_config());
   trial.at_step = [](std::int64_t step) { return step == 2 ? Request::kStop : Request::kContinue; };
   CHECK(run_three_in_flight(trial).steps == 4);
@@ -96,7 +96,7 @@ TEST_CASE("in flight: a request of a hook, done when no step is in flight") {
                                "close", "finish early stop"});
 }
 
-TEST_CASE("in flight: a signal, no further step is launched") {
+TEST_CASE("in flight: no further step is launched after a signal") {
   Trial trial(run_config());
   trial.at_step = [](std::int64_t step) {
     if (step == 2) std::raise(SIGUSR1);
@@ -108,7 +108,7 @@ TEST_CASE("in flight: a signal, no further step is launched") {
                                "close", "finish interrupted"});
 }
 
-TEST_CASE("in flight: an interval in seconds is due, its action when no step is in flight") {
+TEST_CASE("in flight: the action of an interval in seconds is done when no step is in flight") {
   Trial trial(run_config("run: {checkpoint_every: 15 seconds, evaluate_every: 1000 steps}\n"));
   trial.at_step = [&](std::int64_t) {
     trial.seconds += 10;
@@ -121,7 +121,7 @@ TEST_CASE("in flight: an interval in seconds is due, its action when no step is 
                                "finish done"});
 }
 
-TEST_CASE("in flight: a step that is not finite, the run ends with the steps before it") {
+TEST_CASE("in flight: the run ends with the steps before one that is not finite") {
   Trial trial(run_config());
   CHECK_THROWS_WITH_AS(run_three_in_flight(trial, 3),
                        doctest::Contains("the loss is not finite at step 3 (epoch 1, learning rate "

@@ -115,7 +115,7 @@ TEST_CASE("servers: a chief without workers makes the steps of one process") {
   CHECK(finish.parameters_sha256 == alone.run().parameters_sha256);
 }
 
-TEST_CASE("servers: drop_remainder, the steps of one process") {
+TEST_CASE("servers: drop_remainder gives the steps of one process") {
   config::Config config = server_config();
   config.train.batch_size = 16;  // 24 = 16 + 8; a power of two, by which means are exact
   config.train.epochs = 2;
@@ -169,7 +169,7 @@ class SampleCounter final : public hooks::Hook {
 }  // namespace
 
 // While the chief saves, the worker makes steps.
-TEST_CASE("servers: a chief that saves often, its steps have the samples of all workers") {
+TEST_CASE("servers: the steps of a chief that saves often have the samples of all workers") {
   config::Config config = server_config("run: {checkpoint_every: 2 steps}\n");
   config.train.epochs = 40;
   Servers servers(config, 1);
@@ -195,7 +195,7 @@ TEST_CASE("servers: a chief that saves often, its steps have the samples of all 
   CHECK(counts.samples == counts.last * config.train.batch_size);
 }
 
-TEST_CASE("servers: the worker makes the last steps, the last call of hooks counts them") {
+TEST_CASE("servers: the last call of hooks counts the last steps, which the worker makes") {
   std::string saves;
   SUBCASE("the chief pushes a gradient that is too late") {}
   SUBCASE("the chief saves the last step") { saves = "run: {checkpoint_every: 1 steps}\n"; }
@@ -250,7 +250,7 @@ TEST_CASE("servers: an interrupted chief saves, and ends the job for the server"
   CHECK(servers.served == FinishReason::kInterrupted);
 }
 
-TEST_CASE("servers: data that cannot be read, and a loss that is not finite") {
+TEST_CASE("servers: data that cannot be read, and a loss that is not finite, end the job") {
   config::Config config = server_config();
   config.data.shuffle = false;
   Servers servers(config, 0);

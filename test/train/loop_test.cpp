@@ -67,7 +67,7 @@ TEST_CASE("train: hooks get a step, then its evaluation, then its checkpoint, an
   CHECK(finish.evaluations[1].metrics.count == 6);
 }
 
-TEST_CASE("train: no validation split, the test split is evaluated when due and at the end") {
+TEST_CASE("train: the test split is evaluated when due and at the end without a validation split") {
   Trial trial(run_config("run: {evaluate_every: 4 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kTest);
   SUBCASE("again after more steps") {
@@ -105,7 +105,7 @@ class StoppingHook final : public hooks::Hook {
 
 }  // namespace
 
-TEST_CASE("train: a request of a hook, done after the step") {
+TEST_CASE("train: a request of a hook is done after the step") {
   Trial trial(run_config());
   SUBCASE("save") {
     trial.at_step = [](std::int64_t step) {
@@ -133,7 +133,7 @@ TEST_CASE("train: a request of a hook, done after the step") {
   }
 }
 
-TEST_CASE("train: a signal, the run ends with a checkpoint of the step and no evaluation") {
+TEST_CASE("train: a signal ends the run with a checkpoint of the step and no evaluation") {
   Trial trial(run_config());
   trial.add_split(Split::kValidation);
   trial.at_step = [](std::int64_t step) {
@@ -175,7 +175,7 @@ TEST_CASE("train does not evaluate a run again whose record has its end") {
   CHECK(trial.events == Events{"start 6", "validation 6", "finish already done"});
 }
 
-TEST_CASE("train: a signal during an evaluation, the resumed run repeats the evaluation") {
+TEST_CASE("train: the resumed run repeats the evaluation after a signal during it") {
   Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);
   trial.at_step = [](std::int64_t step) {
@@ -196,7 +196,7 @@ TEST_CASE("train: a signal during an evaluation, the resumed run repeats the eva
 }
 
 TEST_CASE(
-    "train: a signal at any step, metrics.csv of the resumed run has the rows of a whole run") {
+    "train: metrics.csv of a run resumed after a signal at any step has the rows of a whole run") {
   // Returns the rows without the columns of times.
   const auto read_rows = [](const Trial& trial) {
     std::istringstream file(read_text_file(trial.folder.path() / "run" / "metrics.csv"));
@@ -235,7 +235,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("train: a run that is stopped and resumed, the bits of an uninterrupted run") {
+TEST_CASE("train: a run that is stopped and resumed equals an uninterrupted run bit by bit") {
   const std::string accumulate =
       "optimizer: {adam: {learning_rate: 0.01}, accumulate: 2, ema: 0.9}\n";
   for (const std::int64_t at : {1, 3, 5}) {
@@ -257,7 +257,7 @@ TEST_CASE("train: a run that is stopped and resumed, the bits of an uninterrupte
   }
 }
 
-TEST_CASE("train: drop_remainder, epochs of whole batches and a resume in any epoch") {
+TEST_CASE("train: drop_remainder gives epochs of whole batches and a resume in any epoch") {
   config::Config config = run_config("", kBatchNorm);
   config.train.epochs = 3;
   config.data.drop_remainder = true;
@@ -290,7 +290,7 @@ TEST_CASE("train: drop_remainder, epochs of whole batches and a resume in any ep
   CHECK(code == kExitData);
 }
 
-TEST_CASE("train: a resumed float16 run, it continues with its loss scale") {
+TEST_CASE("train: a resumed float16 run continues with its loss scale") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = run_config();
   config.train.precision = config::Precision::kFloat16;
@@ -315,7 +315,7 @@ TEST_CASE("train: a resumed float16 run, it continues with its loss scale") {
   CHECK(finish.parameters_sha256 == expected.parameters_sha256);
 }
 
-TEST_CASE("train: intervals in seconds, measured by the given clock") {
+TEST_CASE("train: intervals in seconds are measured by the given clock") {
   Trial trial(run_config("run: {evaluate_every: 25 seconds, checkpoint_every: 40 seconds}\n"));
   trial.add_split(Split::kValidation);
   trial.at_step = [&](std::int64_t) {
@@ -330,7 +330,7 @@ TEST_CASE("train: intervals in seconds, measured by the given clock") {
   CHECK(finish.wall_seconds == 60);
 }
 
-TEST_CASE("train: unreadable data, the steps before are saved and the error names the sample") {
+TEST_CASE("train: unreadable data save the steps before, and the error names the sample") {
   Trial trial(run_config());
   trial.config.data.shuffle = false;
   trial.train->unreadable_samples = {13};  // step 4
@@ -346,7 +346,8 @@ TEST_CASE("train: unreadable data, the steps before are saved and the error name
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 
-TEST_CASE("train: a bad sample in the middle of a step, a resume has the bits of a whole run") {
+TEST_CASE(
+    "train: a resume after a bad sample in the middle of a step equals a whole run bit by bit") {
   config::Config config = run_config("", kBatchNorm);
   config.optimizer.accumulate = 3;
   config.data.shuffle = false;
@@ -361,7 +362,7 @@ TEST_CASE("train: a bad sample in the middle of a step, a resume has the bits of
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 
-TEST_CASE("train: an unreadable validation split, the run ends after its step") {
+TEST_CASE("train: an unreadable validation split ends the run after its step") {
   Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);
   trial.validation().unreadable_samples = {5};
@@ -372,7 +373,8 @@ TEST_CASE("train: an unreadable validation split, the run ends after its step") 
 }
 
 TEST_CASE(
-    "train: a loss that is not finite, an error with the layer, step and rate, nothing is saved") {
+    "train: a loss that is not finite is an error with layer, step and rate, and nothing is "
+    "saved") {
   Trial trial(run_config());
   trial.at_step = [&](std::int64_t step) {
     if (step == 2) write_number(*trial.replicas, "dense/kernel", HUGE_VALF);
@@ -389,7 +391,7 @@ TEST_CASE(
   CHECK(newest_step(trial) == 0);
 }
 
-TEST_CASE("train: a loss that is not finite because of the data, exit code 3") {
+TEST_CASE("train: a loss that is not finite because of the data has exit code 3") {
   Trial trial(run_config());
   trial.config.data.shuffle = false;
   trial.train->infinite_samples = {9};  // step 3
@@ -400,7 +402,7 @@ TEST_CASE("train: a loss that is not finite because of the data, exit code 3") {
   CHECK(newest_step(trial) == 2);
 }
 
-TEST_CASE("train: an update that is not finite, an error with the variable, step and sample") {
+TEST_CASE("train: an update that is not finite is an error with the variable, step and sample") {
   if (test::test_backend_name() != "cpu") TRAINER_SKIP("other backends keep a NaN");
   Trial trial(run_config(
       "", "{layers: [conv: {filters: 2, activation: relu}, flatten, dense: {units: 2}]}"));
@@ -419,7 +421,7 @@ TEST_CASE("train: an update that is not finite, an error with the variable, step
   CHECK(newest_step(trial) == 0);
 }
 
-TEST_CASE("train: a moving statistic that is not finite, an error with its name") {
+TEST_CASE("train: a moving statistic that is not finite is an error with its name") {
   if (test::test_backend_name() != "cpu") TRAINER_SKIP("other backends keep a NaN");
   for (const std::int64_t replicas : {1, 2}) {
     Trial trial(run_config("", kBatchNorm));
@@ -437,7 +439,7 @@ TEST_CASE("train: a moving statistic that is not finite, an error with its name"
   }
 }
 
-TEST_CASE("train: variables that are not finite, the last good checkpoint stays") {
+TEST_CASE("train: the last good checkpoint stays when variables are not finite") {
   Trial trial(run_config("run: {checkpoint_every: 2 steps, evaluate_every: 1000 steps}\n"));
   trial.at_step = [&](std::int64_t step) {
     if (step == 4) write_number(*trial.replicas, "dense/bias", NAN);
@@ -497,7 +499,7 @@ TEST_CASE("restore_best: the run ends with the parameters of the best evaluation
   CHECK(trial.run(Start::kResume).parameters_sha256 == sha);
 }
 
-TEST_CASE("train: reduce_on_plateau, the rate falls, also in a resumed run") {
+TEST_CASE("train: the rate falls by reduce_on_plateau, also in a resumed run") {
   const auto rates_of = [&](std::int64_t stop_after) {
     Trial trial(run_config("run: {evaluate_every: 1 steps, checkpoint_every: 1 steps}\n"));
     trial.config.train.epochs = 2;
@@ -523,7 +525,7 @@ TEST_CASE("train: reduce_on_plateau, the rate falls, also in a resumed run") {
   CHECK(rates_of(5) == rates);
 }
 
-TEST_CASE("train: a resume with another seed, exit code 3") {
+TEST_CASE("train: a resume with another seed has exit code 3") {
   Trial trial(run_config());
   trial.run();
   int code = 0;

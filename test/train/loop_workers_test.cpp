@@ -79,7 +79,7 @@ config::Config worker_config(const std::string& rest = "", const std::string& mo
 
 }  // namespace
 
-TEST_CASE("workers: one checkpoint and one set of hooks, the same variables on both") {
+TEST_CASE("workers: one checkpoint and one set of hooks exist, and both have the same variables") {
   Workers workers(worker_config("run: {evaluate_every: 3 steps, checkpoint_every: 2 steps}\n"));
   for (Trial& trial : workers.trials) trial.add_split(Split::kValidation);
   const auto ended = workers.run();
@@ -126,7 +126,7 @@ TEST_CASE("workers: metrics, reduced rates and restored parameters are the same 
   CHECK(one.best->value == ended[0].finish.best->value);
 }
 
-TEST_CASE("workers: with ordered sums they end with the bits of one process") {
+TEST_CASE("workers: with ordered sums they end equal to one process bit by bit") {
   config::Config config =
       worker_config("", "{layers: [conv: {filters: 2}, flatten, dense: {units: 2}]}");
   config.parallel.reduction = config::Parallel::Reduction::kOrdered;
@@ -190,7 +190,7 @@ TEST_CASE("workers: the chief has the phase times of every rank and the straggle
   CHECK(workers.trials[0].ranks[1].starts_with("rank 1 (worker 1 on host "));
 }
 
-TEST_CASE("workers: a request of a hook of the chief, done by both after the next step") {
+TEST_CASE("workers: a request of a hook of the chief is done by both after the next step") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [](std::int64_t step) {
     return step == 2 ? Request::kSave : step == 4 ? Request::kStop : Request::kContinue;
@@ -203,7 +203,7 @@ TEST_CASE("workers: a request of a hook of the chief, done by both after the nex
   CHECK(ended[1].finish.steps == 5);
 }
 
-TEST_CASE("workers: a signal, both end after the same step") {
+TEST_CASE("workers: a signal ends both after the same step") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [](std::int64_t step) {
     if (step == 2) std::raise(SIGUSR1);
@@ -218,7 +218,7 @@ TEST_CASE("workers: a signal, both end after the same step") {
   CHECK(ended[0].finish.steps <= 4);
 }
 
-TEST_CASE("workers: a signal during an evaluation, both end before the next step") {
+TEST_CASE("workers: a signal during an evaluation ends both before the next step") {
   Workers workers(worker_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
   for (Trial& trial : workers.trials) trial.add_split(Split::kValidation);
   workers.trials[1].validation().signals_when_read = true;
@@ -229,7 +229,7 @@ TEST_CASE("workers: a signal during an evaluation, both end before the next step
   CHECK(ended[1].finish.steps == 3);
 }
 
-TEST_CASE("workers: a resume, both continue from the chief's checkpoint") {
+TEST_CASE("workers: a resume continues both from the chief's checkpoint") {
   config::Config config = worker_config("", kBatchNorm);
   config.train.epochs = 2;
   Workers whole(config), parts(config);
@@ -245,7 +245,7 @@ TEST_CASE("workers: a resume, both continue from the chief's checkpoint") {
   CHECK(ended[1].finish.parameters_sha256 == wanted);
 }
 
-TEST_CASE("workers: a resume, both have the loss scale of the chief's checkpoint") {
+TEST_CASE("workers: a resume gives both the loss scale of the chief's checkpoint") {
   if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   config::Config config = worker_config();
   config.train.precision = config::Precision::kFloat16;
@@ -272,7 +272,7 @@ TEST_CASE("workers: a resume, both have the loss scale of the chief's checkpoint
 }
 
 TEST_CASE(
-    "workers: one cannot read its data, an error with the reason and the step before is saved") {
+    "workers: the error of one that cannot read its data has the reason, and its steps are saved") {
   for (const int rank : {0, 1}) {
     for (const std::int64_t sample : {std::int64_t{0}, std::int64_t{12}}) {  // of steps 1 and 4
       CAPTURE(rank);
@@ -293,7 +293,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("workers: a loss that is not finite, both end") {
+TEST_CASE("workers: a loss that is not finite ends both") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [&](std::int64_t step) {
     if (step != 2) return Request::kContinue;

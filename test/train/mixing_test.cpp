@@ -86,7 +86,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
 
 }  // namespace
 
-TEST_CASE("mixup: a training step takes shares of classes, an evaluation takes class indices") {
+TEST_CASE("mixup: a training step takes shares of classes, and an evaluation takes class indices") {
   check(config_of("layers: [flatten, dense: 2]", 2, "mixup"), softmax_loss);
   check(config_of("layers: [flatten, dense: 2], label_smoothing: 0", 2, "mixup: 2, cutmix"),
         softmax_loss);
@@ -205,7 +205,8 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
   }
 }
 
-TEST_CASE("several labels with weights of samples: each loss times the weight of its sample") {
+TEST_CASE(
+    "several labels with weights of samples: each loss is multiplied by the weight of its sample") {
   const TemporaryFolder folder;
   std::ofstream list(folder.path() / "list.csv");
   list << "path,a,b,c,sample_weight\n";
@@ -263,7 +264,7 @@ TEST_CASE("several labels with weights of samples: each loss times the weight of
   }
 }
 
-TEST_CASE("mixup: values that are not finite, the layer is found") {
+TEST_CASE("mixup: the layer of values that are not finite is found") {
   const config::Config config =
       config_of("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
   const data::Datasets data = train::open_training_data(config);

@@ -18,7 +18,7 @@ using test::FloatImageFiles;
 using test::write_floats;
 
 TEST_CASE(
-    "resolve_normalize: float images without data.normalize, scale 1 with a note or a warning") {
+    "resolve_normalize uses scale 1 with a note or a warning for floats without data.normalize") {
   FloatImageFiles floats(0.125f);
   const data::Datasets data = train::open_training_data(floats.config);
   const Notice notice = train::resolve_normalize(floats.config, data);
@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(config::find_normalize(bytes.data).scale == 1 / 255.0);
 }
 
-TEST_CASE("open_training_data: floating-point labels, an error for a loss of classes") {
+TEST_CASE("open_training_data: floating-point labels are an error for a loss of classes") {
   const FloatImageFiles floats(1, "", true);
   CHECK_THROWS_WITH_AS(train::open_training_data(floats.config),
                        doctest::Contains("its labels are floating-point numbers"), DataError);
@@ -73,7 +73,7 @@ TEST_CASE("open_training_data rejects a list whose labels are numbers to estimat
                        ConfigError);
 }
 
-TEST_CASE("open_training_data: softmax with one class, an error") {
+TEST_CASE("open_training_data: softmax with one class is an error") {
   const FloatImageFiles floats(0.1f);
   write_file_atomic(floats.folder.path() / "labels",
                     Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0});
@@ -87,7 +87,7 @@ TEST_CASE("open_training_data: softmax with one class, an error") {
                        ConfigError);
 }
 
-TEST_CASE("check_batch: a batch beyond the memory of this machine, an error at its line") {
+TEST_CASE("check_batch: a batch beyond the memory of this machine is an error at its line") {
   config::Config config = FloatImageFiles(0.1f).config;
   const model::SampleSpec sample{Shape{224, 224, 3}, DType::kUInt8, true, 10};
   check_batch(config, sample);
@@ -106,7 +106,7 @@ TEST_CASE("check_batch: a batch beyond the memory of this machine, an error at i
                        ConfigError);
 }
 
-TEST_CASE("check_model: nothing to train, an error unless layers are unfrozen later") {
+TEST_CASE("check_model: nothing to train is an error unless layers are unfrozen later") {
   const auto check = [](const std::string& model) {
     const config::Config config = FloatImageFiles::parsed(
         "model: " + model +
@@ -120,7 +120,7 @@ TEST_CASE("check_model: nothing to train, an error unless layers are unfrozen la
   check("{layers: [flatten, dense: 3]}");
 }
 
-TEST_CASE("check_model: what training asks of the layers, an error before there are samples") {
+TEST_CASE("check_model: what training needs of the layers is checked before there are samples") {
   const auto check = [](const std::string& layers, const std::string& keys) {
     check_model(FloatImageFiles::parsed("model: {layers: [" + layers +
                                         "]}\ntrain: {epochs: 2}\ndata: {format: digits, path: "
@@ -159,7 +159,7 @@ TEST_CASE("check_model: batch norm of frozen layers takes no statistics") {
                        doctest::Contains("takes statistics over the batch"), ConfigError);
 }
 
-TEST_CASE("check_model: features of layers that are not at the start, an error") {
+TEST_CASE("check_model: features of layers that are not at the start are an error") {
   const auto check = [](const std::string& freeze) {
     check_model(FloatImageFiles::parsed(
         "model: {backbone: {name: mobilenet_v2, alpha: 0.35, freeze: " + freeze +
@@ -173,7 +173,7 @@ TEST_CASE("check_model: features of layers that are not at the start, an error")
                        ConfigError);
 }
 
-TEST_CASE("check_model: weights of a class that data.classes does not name, an error") {
+TEST_CASE("check_model: weights of a class that data.classes does not name are an error") {
   const auto check = [](const std::string& weights) {
     check_model(
         FloatImageFiles::parsed("model: {layers: [flatten, dense: 2]}\ntrain: {epochs: 2, "
@@ -189,7 +189,7 @@ TEST_CASE("check_model: weights of a class that data.classes does not name, an e
                        ConfigError);
 }
 
-TEST_CASE("check_model: a config without shapes or classes, the parts that were checked") {
+TEST_CASE("check_model names the parts that it checked in a config without shapes or classes") {
   const auto check = [](const std::string& layers, const std::string& data,
                         const std::string& loss = "softmax_cross_entropy") {
     return check_model(FloatImageFiles::parsed("model: {layers: [" + layers + "], loss: " + loss +
@@ -250,7 +250,7 @@ TEST_CASE("resolve_normalize notes bytes of which the largest is 1") {
   CHECK(note(2) == "");
 }
 
-TEST_CASE("class_weight: by name or number, or balanced as in scikit-learn") {
+TEST_CASE("class_weight: weights are given by name or number, or balanced as in scikit-learn") {
   FloatImageFiles floats(0.1f, ", classes: [cat, dog, bird]");  // labels 0 1 2 0 1 2 0 1
   const auto weights = [&](const config::ClassWeight& weight) {
     floats.config.train.class_weight = weight;
@@ -270,7 +270,7 @@ TEST_CASE("class_weight: by name or number, or balanced as in scikit-learn") {
                        doctest::Contains("names class 1 twice"), ConfigError);
 }
 
-TEST_CASE("class_weight: part of the training loss, not of the evaluation loss") {
+TEST_CASE("class_weight is part of the training loss, not of the evaluation loss") {
   FloatImageFiles floats(0.1f);
   floats.config.train.class_weight = config::ClassWeight{false, {{"1", 3}}, {}};
   const data::Datasets data = open_training_data(floats.config);

@@ -12,7 +12,7 @@
 
 namespace trainer::train {
 
-TEST_CASE("reduce_on_plateau: the rates of Keras's ReduceLROnPlateau") {
+TEST_CASE("reduce_on_plateau: the rates are those of Keras's ReduceLROnPlateau") {
   std::ifstream file(test::source_file("test/keras/plateaus.json"));
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
@@ -44,7 +44,7 @@ TEST_CASE("reduce_on_plateau: the rates of Keras's ReduceLROnPlateau") {
   }
 }
 
-TEST_CASE("reduce_on_plateau: NaN, not an improvement") {
+TEST_CASE("reduce_on_plateau: NaN is not an improvement") {
   config::ReduceOnPlateauSchedule plateau;
   plateau.patience = 1;
   PlateauState state = after_evaluation({}, plateau, 1, 0.5, 0.1);

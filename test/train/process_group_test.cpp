@@ -46,7 +46,7 @@ void check_contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("workers: settings that do not fit the number of workers, an error") {
+TEST_CASE("workers: settings that do not fit the number of workers are an error") {
   CHECK(problem("threads: 1", 1) == "");
   CHECK(problem("lr_scaling: linear", 2) == "");
   check_contains(problem("threads: 1", 2), "parallel.lr_scaling: must be given with 2 workers");
@@ -70,7 +70,8 @@ TEST_CASE("workers: settings that do not fit the number of workers, an error") {
                  "needs auto: ring does not sum in the order of a tree");
 }
 
-TEST_CASE("ProcessGroup: two ranks, sums, names of hosts and values that the chief broadcasts") {
+TEST_CASE(
+    "ProcessGroup: two ranks have sums, names of hosts and values that the chief broadcasts") {
   config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;
@@ -105,7 +106,7 @@ TEST_CASE("ProcessGroup: two ranks, sums, names of hosts and values that the chi
   other.join();
 }
 
-TEST_CASE("ProcessGroup: rank 0 prints how three ranks sum, and the key that decides it") {
+TEST_CASE("ProcessGroup prints on rank 0 how three ranks sum, and the key that decides it") {
   const auto printed_with = [](const char* keys) {
     const config::Config config = trainer::test::config_of(
         kModel, concat("parallel: {device: cpu, lr_scaling: none", keys, "}\n"));
@@ -127,7 +128,7 @@ TEST_CASE("ProcessGroup: rank 0 prints how three ranks sum, and the key that dec
   check_contains(printed_with(""), "parallel.deterministic allows no choice by time");
 }
 
-TEST_CASE("ProcessGroup: binaries of two commits, an error on both that names the builds") {
+TEST_CASE("ProcessGroup: the error of binaries of two commits names the builds on both") {
   const config::Config config = trainer::test::config_of(
       kModel, "parallel: {lr_scaling: none, threads: 1, timeout: 20 seconds}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));

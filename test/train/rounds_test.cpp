@@ -62,7 +62,8 @@ std::map<std::int64_t, int> count_rounds() {
 
 }  // namespace
 
-TEST_CASE("train: three ranks, a bounded number of message rounds for the start and each step") {
+TEST_CASE(
+    "train: three ranks take a bounded number of message rounds for the start and each step") {
   std::map<std::int64_t, int> rounds = count_rounds();
   REQUIRE(rounds.size() == 16);
   MESSAGE("rounds until the end of step 1: ", rounds[1]);

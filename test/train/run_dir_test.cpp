@@ -19,7 +19,7 @@ void touch(const Path& path) {
 
 }  // namespace
 
-TEST_CASE("run folder: one with checkpoints, an error unless it is resumed or overwritten") {
+TEST_CASE("run folder: one with checkpoints is an error unless it is resumed or overwritten") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
@@ -53,7 +53,7 @@ TEST_CASE("prepare_run_folder reports a folder that cannot be made as an error o
                        doctest::Contains("choose another folder with --run-dir"), DataError);
 }
 
-TEST_CASE("run folder: temporary files of killed writers are removed, other files stay") {
+TEST_CASE("run folder: temporary files of killed writers are removed, and other files stay") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
@@ -72,7 +72,7 @@ TEST_CASE("run folder: temporary files of killed writers are removed, other file
   CHECK(names == std::vector<std::string>{"checkpoints", "report.html.tmp.4711", "run.json"});
 }
 
-TEST_CASE("run folder: a config.yaml without checkpoints, an error and no change") {
+TEST_CASE("run folder: a config.yaml without checkpoints is an error and does not change") {
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
   for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
     const TemporaryFolder folder;
@@ -83,7 +83,7 @@ TEST_CASE("run folder: a config.yaml without checkpoints, an error and no change
   }
 }
 
-TEST_CASE("run folder: run.dir, or below runs/ by name") {
+TEST_CASE("run folder: it is run.dir, or is named below runs/") {
   config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
   config.name = "digits";
   CHECK(run_folder(config) == Path("runs/digits"));
@@ -91,7 +91,7 @@ TEST_CASE("run folder: run.dir, or below runs/ by name") {
   CHECK(run_folder(config) == Path("elsewhere"));
 }
 
-TEST_CASE("run folder: link in the place of a file that training writes, an error") {
+TEST_CASE("run folder: a link in the place of a file that training writes is an error") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run", victim = folder.path() / "victim";
   const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
@@ -120,7 +120,7 @@ TEST_CASE("run folder: link in the place of a file that training writes, an erro
   }
 }
 
-TEST_CASE("run folder: in a folder of images, an error at the first start") {
+TEST_CASE("run folder: one in a folder of images is an error at the first start") {
   const TemporaryFolder folder;
   const Path images = folder.path() / "images";
   touch(images / "cat" / "1.png");

@@ -29,7 +29,7 @@ std::vector<std::int64_t> boundaries(const Schedule& schedule) {
 
 }  // namespace
 
-TEST_CASE("schedule: steps, epochs, stages and the end are known ahead, seconds are not") {
+TEST_CASE("schedule: steps, epochs, stages and the end are known ahead, and seconds are not") {
   CHECK(boundaries(schedule_of("{evaluate_every: 1 epochs, checkpoint_every: 4 steps}")) ==
         std::vector<std::int64_t>{4, 5, 8, 10, 12, 15, 16});
   CHECK(boundaries(schedule_of("{evaluate_every: 1 seconds, checkpoint_every: 9 epochs}")) ==

@@ -23,7 +23,7 @@ TEST_CASE("SignalWatch: each signal has its name until the next watch") {
   }
 }
 
-TEST_CASE("SignalWatch: destroyed, the handlers before it are restored") {
+TEST_CASE("SignalWatch: the handlers before it are restored when it is destroyed") {
   struct sigaction before {
   }, after{};
   REQUIRE(sigaction(SIGTERM, nullptr, &before) == 0);

@@ -41,7 +41,7 @@ TEST_CASE("stages: a stage is a function of the step") {
   CHECK(stages.after(4) == 1);
 }
 
-TEST_CASE("stages: entries out of order, an error with the key of the entry") {
+TEST_CASE("stages: the error of entries out of order has the key of the entry") {
   const config::Config config = staged("{at: 2 epochs, freeze: none}, {at: 10 steps, freeze: all}");
   CHECK_THROWS_WITH_AS(Stages(config, plan_of(config)),
                        doctest::Contains("model.backbone.unfreeze[1].at: 10 steps is step 10, not "
@@ -49,7 +49,7 @@ TEST_CASE("stages: entries out of order, an error with the key of the entry") {
                        ConfigError);
 }
 
-TEST_CASE("stages: learning_rate_multiplier of an entry, from its step on") {
+TEST_CASE("stages: learning_rate_multiplier of an entry applies from its step on") {
   const std::string constant = "optimizer: {sgd: {learning_rate: 0.8}}\n";
   const config::Config config = staged(kTwo, constant);
   const optim::LearningRate rate = staged_learning_rate(config, plan_of(config));
@@ -59,7 +59,8 @@ TEST_CASE("stages: learning_rate_multiplier of an entry, from its step on") {
   CHECK(rate(10) == doctest::Approx(0.1));
 }
 
-TEST_CASE("stages: frozen layers of each stage, and the step from which a parameter is trained") {
+TEST_CASE(
+    "stages: each has its frozen layers, and each parameter the step from which it is trained") {
   const config::Config config = staged(kTwo);
   const Stages stages(config, plan_of(config));
   const auto models =
@@ -91,7 +92,8 @@ TEST_CASE("stages: frozen layers of each stage, and the step from which a parame
   CHECK(stage_config(config, 2).model.backbone->freeze.kind == config::Freeze::Kind::kNone);
 }
 
-TEST_CASE("stages: an entry with layers that the model lacks, an error with the key of the entry") {
+TEST_CASE(
+    "stages: the error of an entry with layers that the model lacks has the key of the entry") {
   const config::Config config = staged("{at: 3 steps, freeze: [no_such_layer]}");
   CHECK_THROWS_WITH_AS(stage_models(config, trainer::test::sample({32, 32, 3}, 3), {0, 3}),
                        doctest::Contains("model.backbone.unfreeze[0].freeze"), ConfigError);

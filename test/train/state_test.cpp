@@ -79,7 +79,7 @@ TEST_CASE("RunState: every field is stored in the metadata and read back") {
   CHECK_FALSE(from_metadata(metadata, config, trial.data, plan, "run").stopped);
 }
 
-TEST_CASE("checkpoint metadata: shape, type and labels of samples, read or an error") {
+TEST_CASE("checkpoint metadata: shape, type and labels of samples are read, or are an error") {
   for (const char* text : {"", "5", "4 4", "4 4 1 1", "4 4 x", "4 -4 1", "4 4 0", "4  4 1",
                            "4 4 1 ", "1048577 4 1", "99999999999999999999 4 1"}) {
     CAPTURE(text);
@@ -97,7 +97,8 @@ TEST_CASE("checkpoint metadata: shape, type and labels of samples, read or an er
   CHECK_FALSE(read_label_is_index({}, "run").has_value());
 }
 
-TEST_CASE("RunState: a checkpoint without a loss scale, no value, and a text instead is an error") {
+TEST_CASE(
+    "RunState: a checkpoint without a loss scale has no value, and a text instead is an error") {
   const Trial trial(run_config());
   const TrainingPlan plan = plan_steps(trial.config, 24);
   auto metadata = to_metadata({}, trial.config, trial.data, plan);
@@ -109,7 +110,7 @@ TEST_CASE("RunState: a checkpoint without a loss scale, no value, and a text ins
                        doctest::Contains("loss_scale"), DataError);
 }
 
-TEST_CASE("from_metadata: a change that a resume does not allow, an error with the key") {
+TEST_CASE("from_metadata: the error of a change that a resume does not allow has the key") {
   const config::Config config = run_config();
   CHECK(refusal(config, config) == "");
   config::Config other = config;
@@ -132,7 +133,7 @@ TEST_CASE("from_metadata: a change that a resume does not allow, an error with t
   CHECK(refusal(config, other).ends_with("\nRestore these values."));
 }
 
-TEST_CASE("from_metadata: other optimizer slots are an error, other optimizer values are not") {
+TEST_CASE("from_metadata: other optimizer slots are an error, and other optimizer values are not") {
   const config::Config sgd = with_optimizer("sgd: {learning_rate: 0.1}");
   const config::Config momentum = with_optimizer("sgd: {learning_rate: 0.1, momentum: 0.9}");
   check_contains(refusal(sgd, momentum), "momentum was 0, is 0.9");
@@ -147,7 +148,7 @@ TEST_CASE("from_metadata: other optimizer slots are an error, other optimizer va
   CHECK(refusal(momentum, with_optimizer("sgd: {learning_rate: 0.2, momentum: 0.8}")) == "");
 }
 
-TEST_CASE("changes_since: a relevant change that is allowed, a warning") {
+TEST_CASE("changes_since: a relevant change that is allowed is a warning") {
   const config::Config config = run_config();
   const Trial trial(config);
   const auto metadata = to_metadata({}, config, trial.data, plan_steps(config, 24));
@@ -160,18 +161,19 @@ TEST_CASE("changes_since: a relevant change that is allowed, a warning") {
   CHECK(changes.warnings[0] == "optimizer.sgd.learning_rate was 0.1, is 0.2");
 }
 
-TEST_CASE("read_step: a checkpoint without a valid step, an error") {
+TEST_CASE("read_step: a checkpoint without a valid step is an error") {
   CHECK_THROWS_WITH_AS(read_step({}, "file"), doctest::Contains("lacks \"step\""), DataError);
   CHECK_THROWS_WITH_AS(read_step({{"step", "12x"}}, "file"), doctest::Contains("expected a number"),
                        DataError);
 }
 
-TEST_CASE("read_classes: control characters of a crafted checkpoint, escaped") {
+TEST_CASE("read_classes escapes control characters of a crafted checkpoint") {
   CHECK(checkpoint::read_classes({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
         std::vector<std::string>{"cat", "d\xc3\xb6g", "\\x1b[2J\\x0da"});
 }
 
-TEST_CASE("read_step: negative or huge numbers of a crafted checkpoint, an error with the file") {
+TEST_CASE(
+    "read_step: negative or huge numbers of a crafted checkpoint are an error with the file") {
   for (const char* value : {"-1", "9223372036854775807", "-9223372036854775808"}) {
     CAPTURE(value);
     CHECK_THROWS_WITH_AS(read_step({{"step", value}}, "a.safetensors"),

@@ -18,7 +18,7 @@ StepVerdict verdict_of(const std::vector<StepVerdict>& ranks) {
 
 }  // namespace
 
-TEST_CASE("StepVerdict: each field alone, kept by the sum over ranks") {
+TEST_CASE("StepVerdict: each field alone is kept by the sum over ranks") {
   const auto check = [](const auto& set, const auto& get) {
     StepVerdict own;
     set(own);
@@ -64,7 +64,7 @@ TEST_CASE("StepVerdict: hashes of samples are summed modulo 2^64") {
   CHECK(verdict_of({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
-TEST_CASE("DueActions::merge: the strongest request and the actions of both") {
+TEST_CASE("DueActions::merge keeps the strongest request and the actions of both") {
   DueActions due;
   CHECK_FALSE(due.any());
   due.merge({.evaluate = true, .save = false, .interrupted = false, .request = Request::kStop});

@@ -61,7 +61,8 @@ std::string find_error(const config::Config& config) {
 
 }  // namespace
 
-TEST_CASE("target_weights: class_weight for both terms of a label, pos_weight for its positives") {
+TEST_CASE(
+    "target_weights: class_weight scales both terms of a label, and pos_weight its positives") {
   config::Config config;
   CHECK(target_weights(config, make_data()).empty());
   config.train.pos_weight = make_map({{"mass", 4}, {"0", 3}});
@@ -70,7 +71,7 @@ TEST_CASE("target_weights: class_weight for both terms of a label, pos_weight fo
   CHECK(target_weights(config, make_data()) == std::vector<float>{1, 0.5, 1, 3, 2, 1});
 }
 
-TEST_CASE("target_weights: balanced, samples without a label divided by samples with it") {
+TEST_CASE("target_weights: balanced divides samples without a label by samples with it") {
   config::Config config;
   config.train.pos_weight = config::ClassWeight{true, {}, {}};
   CHECK(find_error(config) ==

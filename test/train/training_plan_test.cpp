@@ -52,7 +52,7 @@ TEST_CASE(
   CHECK_THROWS_AS(train::plan_steps(config, 0), ConfigError);
 }
 
-TEST_CASE("training plan: drop_remainder, epochs of whole batches only") {
+TEST_CASE("training plan: drop_remainder makes epochs of whole batches only") {
   for (const std::int64_t samples : {8, 9, 15, 16, 100, 101}) {
     for (const std::int64_t accumulate : {1, 2, 3}) {
       CAPTURE(samples);
@@ -80,8 +80,8 @@ TEST_CASE("training plan: drop_remainder, epochs of whole batches only") {
 }
 
 TEST_CASE(
-    "training plan: drop_remainder, the batch of all replicas and workers, or of one without "
-    "shards") {
+    "training plan: drop_remainder counts the batch of all replicas and workers, or of one "
+    "unsharded") {
   config::Config config = config_with(8, 1);
   config.data.drop_remainder = true;
   config.parallel.replicas = 2;
@@ -96,7 +96,7 @@ TEST_CASE(
   CHECK(repeated.count_samples(11) == 48);
 }
 
-TEST_CASE("training plan: drop_remainder without a whole batch, an error that names the batch") {
+TEST_CASE("training plan: the error of drop_remainder without a whole batch names the batch") {
   config::Config config = config_with(8, 1);
   CHECK_NOTHROW(train::plan_steps(config, 7));
   config.data.drop_remainder = true;
@@ -110,7 +110,7 @@ TEST_CASE("training plan: drop_remainder without a whole batch, an error that na
                        doctest::Contains("a batch of 16 (2 replicas of 8)"), ConfigError);
 }
 
-TEST_CASE("training plan: drop_remainder, the learning rate falls over the remaining steps") {
+TEST_CASE("training plan: the learning rate falls over the steps that drop_remainder leaves") {
   config::Config config = config_with(8, 1);
   config.optimizer.kind = config::Sgd{};
   config.schedule.kind = config::CosineSchedule{};
@@ -123,7 +123,7 @@ TEST_CASE("training plan: drop_remainder, the learning rate falls over the remai
   }
 }
 
-TEST_CASE("training plan: several replicas, the global batch and the scaled learning rate") {
+TEST_CASE("training plan: several replicas have the global batch and the scaled learning rate") {
   using Scaling = config::Parallel::LrScaling;
   config::Config config = config_with(8, 2);
   config.optimizer.kind = config::Sgd{};
@@ -153,7 +153,7 @@ TEST_CASE("training plan: several replicas, the global batch and the scaled lear
   CHECK(learning_rate(config, plan)(0) == doctest::Approx(4 * ramp_up.peak));
 }
 
-TEST_CASE("training plan: no sharding, every replica reads all samples in an epoch") {
+TEST_CASE("training plan: every replica reads all samples in an epoch without sharding") {
   config::Config config = config_with(8, 2);
   config.parallel.replicas = 2;
   config.parallel.shard = config::Parallel::Shard::kOff;

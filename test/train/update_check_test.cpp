@@ -41,7 +41,7 @@ std::vector<std::string> reports(const Trial& trial) {
 
 }  // namespace
 
-TEST_CASE("train: parameters that no gradient reaches in updates 1, 10 and 50, one warning") {
+TEST_CASE("train: parameters that no gradient reaches in updates 1, 10 and 50 cause one warning") {
   Trial trial(config_of(60, kDead));
   std::size_t warnings_at_49 = 1, warnings_at_51 = 0;
   trial.at_step = [&](std::int64_t step) {
@@ -62,7 +62,7 @@ TEST_CASE("train: parameters that no gradient reaches in updates 1, 10 and 50, o
   CHECK(contains(text, "units of relu that are 0"));
 }
 
-TEST_CASE("train: a run of less than 50 updates, a warning of parameters without a change") {
+TEST_CASE("train: a run of less than 50 updates warns of parameters without a change") {
   Trial trial(config_of(6, kDead));
   trial.run();
   REQUIRE(reports(trial).size() == 1);
@@ -74,7 +74,8 @@ TEST_CASE("train: a run of less than 50 updates, a warning of parameters without
   CHECK(reports(single).empty());
 }
 
-TEST_CASE("train: weight decay moves a parameter without a gradient, a warning after 50 updates") {
+TEST_CASE(
+    "train: weight decay of a parameter without a gradient causes a warning after 50 updates") {
   for (const std::int64_t steps : {49, 50}) {
     Trial trial(config_of(steps, kDead));
     trial.config.optimizer =
@@ -86,7 +87,7 @@ TEST_CASE("train: weight decay moves a parameter without a gradient, a warning a
   }
 }
 
-TEST_CASE("train: updates that are too small for the values, a warning with the learning rate") {
+TEST_CASE("train: a warning of updates that are too small for the values has the learning rate") {
   Trial trial(config_of(50, kDense));
   trial.config.optimizer =
       trainer::test::config_of(kDense, "optimizer: {sgd: {learning_rate: 1.0e-12}}\n").optimizer;
@@ -96,7 +97,7 @@ TEST_CASE("train: updates that are too small for the values, a warning with the 
   CHECK(contains(reports(trial)[0], "The learning rate, 1e-12, may be too small"));
 }
 
-TEST_CASE("train: parameters that move and biases that batch norm cancels, no warning") {
+TEST_CASE("train: parameters that move and biases that batch norm cancels cause no warning") {
   for (const char* model : {kDense, kBatchNorm}) {
     Trial trial(config_of(50, model));
     trial.run();
@@ -105,7 +106,7 @@ TEST_CASE("train: parameters that move and biases that batch norm cancels, no wa
   }
 }
 
-TEST_CASE("train: updates with a learning rate of 0, not counted") {
+TEST_CASE("train: updates with a learning rate of 0 are not counted") {
   Trial trial(config_of(60, kDead,
                         "schedule: {polynomial: {decay_over: 1 steps, end_learning_rate: 0}}\n"));
   trial.run();
@@ -164,7 +165,8 @@ class ByteImages final : public data::Dataset {
 
 }  // namespace
 
-TEST_CASE("train: layers that a stage unfreezes are watched from the stage on, frozen ones not") {
+TEST_CASE(
+    "train: layers that a stage unfreezes are watched from the stage on, and frozen ones are not") {
   Trial trial(config_of(56, kDense));
   trial.config.model =
       trainer::test::config_of(

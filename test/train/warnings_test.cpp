@@ -29,7 +29,7 @@ void check_one(const std::vector<std::string>& warnings, const std::string& text
 
 }  // namespace
 
-TEST_CASE("warnings: none for a plain model or for frozen layers with weights") {
+TEST_CASE("warnings: a plain model and frozen layers with weights have none") {
   CHECK(config_warnings(trainer::test::config_of("{layers: [flatten, dense: 3]}"),
                         trainer::test::sample({4, 4, 1}, 3), std::nullopt)
             .empty());
@@ -37,7 +37,7 @@ TEST_CASE("warnings: none for a plain model or for frozen layers with weights") 
   CHECK(Warnings(", freeze: all, weights: w.h5").with_data.empty());
 }
 
-TEST_CASE("warnings: noise of random_erasing that is cut at the range of pixels") {
+TEST_CASE("warnings: one reports noise of random_erasing that is cut at the range of pixels") {
   using Mode = config::RandomErasing::Mode;
   using Preset = config::PreprocessPreset;
   const auto find_warnings = [](Mode mode, Preset preset) {
@@ -63,7 +63,8 @@ TEST_CASE("warnings: noise of random_erasing that is cut at the range of pixels"
 }
 
 TEST_CASE(
-    "warnings: frozen layers with random values, and freeze that selects no layer with weights") {
+    "warnings: frozen layers with random values have one, and so has freeze that selects no "
+    "weights") {
   check_one(Warnings(", freeze: all").with_data,
             "model.backbone.freeze: the frozen layers keep the random numbers");
   check_one(Warnings(", freeze: [out_relu]", 600).with_data,
@@ -71,7 +72,8 @@ TEST_CASE(
   CHECK(Warnings(", freeze: all").without_data.empty());
 }
 
-TEST_CASE("warnings: pretrained batch norm in a short run or on small batches, unless it is eval") {
+TEST_CASE(
+    "warnings: pretrained batch norm in a short run or on small batches causes one, unless eval") {
   const std::string pretrained = ", weights: w.h5";
   // 0.999^10
   check_one(
@@ -87,7 +89,8 @@ TEST_CASE("warnings: pretrained batch norm in a short run or on small batches, u
   CHECK(Warnings(pretrained, 600, 16).with_data.empty());
 }
 
-TEST_CASE("warnings: batch norm without weights, up to the last step at which its statistics lag") {
+TEST_CASE(
+    "warnings: batch norm without weights causes one up to the last step at which statistics lag") {
   const auto warnings = [](const std::string& layers, std::int64_t steps) {
     config::Config config = trainer::test::config_of("{layers: [" + layers + "]}");
     config.train.epochs.reset();
@@ -117,7 +120,8 @@ TEST_CASE("warnings: batch norm without weights, up to the last step at which it
   CHECK(constant[0].ends_with("write batch_norm: {momentum: 0.9}"));
 }
 
-TEST_CASE("warnings: batch norm of a backbone without weights, whose momentum is not a key") {
+TEST_CASE(
+    "warnings: batch norm of a backbone without weights, whose momentum is not a key, causes one") {
   check_one(Warnings("").with_data,
             "model.backbone: after the 10 steps of this run 99 % of the moving statistics are "
             "still their first values, 0 and 1 (momentum 0.999), so that evaluation normalises "
@@ -126,7 +130,7 @@ TEST_CASE("warnings: batch norm of a backbone without weights, whose momentum is
   CHECK(Warnings("").without_data.empty());
 }
 
-TEST_CASE("warnings: a stage after the end of the run, with its key and line") {
+TEST_CASE("warnings: a stage after the end of the run has one with its key and line") {
   const std::string late = ", freeze: all, weights: w.h5, unfreeze: [{at: 2 epochs, freeze: none}]";
   check_one(Warnings(late).with_data,
             "model.backbone.unfreeze[0].at: the run ends before 2 epochs");

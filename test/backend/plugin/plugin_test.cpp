@@ -82,7 +82,7 @@ std::string file_with(const TemporaryFolder& folder, const std::string& name,
 
 }  // namespace
 
-TEST_CASE("list_gpus: a build without a CUDA backend, the reason names the places searched") {
+TEST_CASE("list_gpus: the reason in a build without a CUDA backend names the places searched") {
   const Plugin none("");
   const std::string folder = fs::read_symlink("/proc/self/exe").parent_path().string();
   if (fs::exists(folder + "/libtrainer_cuda.so")) TRAINER_SKIP("a CUDA backend is built here");
@@ -94,7 +94,7 @@ TEST_CASE("list_gpus: a build without a CUDA backend, the reason names the place
   CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
 }
 
-TEST_CASE("list_gpus: a CUDA backend beside the program or in its lib folder, found") {
+TEST_CASE("list_gpus finds a CUDA backend beside the program or in its lib folder") {
   const Plugin none("");
   const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "libtrainer_cuda.so";
   if (fs::exists(beside)) TRAINER_SKIP("a CUDA backend is built here");
@@ -107,7 +107,7 @@ TEST_CASE("list_gpus: a CUDA backend beside the program or in its lib folder, fo
   fs::copy_file(fs::read_symlink("/proc/self/exe"), program);
   const std::string list_without_driver =
       "CRAFTED='0 13020 2' " + program.string() +
-      " -tc='list_gpus: names printed for another test' -ns | grep -q 'Crafted 1'";
+      " -tc='list_gpus prints names for another test' -ns | grep -q 'Crafted 1'";
   // Any library of the driver's name will do.
   const fs::path driver = folder.path() / "driver" / "libcuda.so.1";
   fs::create_directories(driver.parent_path());
@@ -128,11 +128,11 @@ TEST_CASE("list_gpus: a CUDA backend beside the program or in its lib folder, fo
   CHECK(std::system(list.c_str()) == 0);
 }
 
-TEST_CASE("list_gpus: names printed for another test" * doctest::skip()) {
+TEST_CASE("list_gpus prints names for another test" * doctest::skip()) {
   for (const Gpu& gpu : list_gpus().gpus) std::puts(gpu.name.c_str());
 }
 
-TEST_CASE("list_gpus: a library that is missing, damaged or incomplete, named with the reason") {
+TEST_CASE("list_gpus gives the reason for a library that is missing, damaged or incomplete") {
   const TemporaryFolder folder;
   const std::string gone = (folder.path() / "gone.so").string();
   {
@@ -161,14 +161,14 @@ TEST_CASE("list_gpus: a library that is missing, damaged or incomplete, named wi
   }
 }
 
-TEST_CASE("list_gpus: a library with another version of the interface, both versions are named") {
+TEST_CASE("list_gpus names both versions for a library with another version of the interface") {
   const Plugin plugin(crafted("crafted_interface"), "0 13020 2");
   const std::string said = reason(true);
   CHECK(contains(said, "has version 1000 of the interface, this program has version "));
   CHECK(contains(said, "that was built with the program"));
 }
 
-TEST_CASE("list_gpus: each state of the driver, a reason of its own") {
+TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
   struct State {
     const char* finds;
     bool broken;
@@ -198,7 +198,7 @@ TEST_CASE("list_gpus: each state of the driver, a reason of its own") {
   }
 }
 
-TEST_CASE("open_backends: GPUs by number, each replica gets the one that it asks for") {
+TEST_CASE("open_backends: each replica gets the GPU that it asks for by number") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
   const GpuList list = list_gpus();
   REQUIRE(list.gpus.size() == 4);
@@ -221,7 +221,8 @@ TEST_CASE("open_backends: GPUs by number, each replica gets the one that it asks
 }
 
 TEST_CASE(
-    "open_backends: processes of one machine, equal shares of the GPUs, or the first if too few") {
+    "open_backends: processes of one machine get equal shares of the GPUs, or the first if too "
+    "few") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 6");
   const auto taken = [](std::int64_t replicas, int local_rank, int local_size,
                         const std::vector<int>& listed = {}) {
@@ -243,7 +244,7 @@ TEST_CASE(
   CHECK(taken(2, 1, 2, {0, 0}) == "00");  // as it was asked for
 }
 
-TEST_CASE("open_backends: GPUs that do not exist, an error with their number for cuda and auto") {
+TEST_CASE("open_backends: the error of GPUs that do not exist has their number for cuda and auto") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 1");
   for (const Kind kind : {Kind::kAuto, Kind::kCuda}) {
     CHECK(contains(error_of(options_of(kind, 2)),
@@ -256,7 +257,7 @@ TEST_CASE("open_backends: GPUs that do not exist, an error with their number for
 }
 
 TEST_CASE(
-    "open_backends: errors of the CUDA library, types of the program that outlive the backend") {
+    "open_backends: errors of the CUDA library are types of the program that outlive the backend") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
   CHECK(error_of(options_of(Kind::kCuda, 1, {3})) == "crafted GPU 3 is lost");
   std::exception_ptr kept;
@@ -272,7 +273,7 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(std::rethrow_exception(kept), "crafted GPU 2 is full", DeviceError);
 }
 
-TEST_CASE("trainer_plugin: a built library, it exports only its entry points") {
+TEST_CASE("trainer_plugin: a built library exports only its entry points") {
   void* library = ::dlopen(crafted("crafted_plugin").c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   CHECK(::dlsym(library, "trainer_cuda_open") != nullptr);
@@ -292,13 +293,13 @@ bool driver_here() {
 
 }  // namespace
 
-TEST_CASE("list_gpus: the CUDA runtime without a driver, the reason") {
+TEST_CASE("list_gpus gives the reason for the CUDA runtime without a driver") {
   if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
   const Plugin plugin(CRAFTED_REAL);
   CHECK(contains(reason(false), "this machine has no NVIDIA driver"));
 }
 
-TEST_CASE("list_gpus: the CUDA runtime with the toolkit's stub of the driver, the reason") {
+TEST_CASE("list_gpus gives the reason for the CUDA runtime with the toolkit's stub of the driver") {
   if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
   const std::string stub = CUDA_STUBS "/libcuda.so";
   if (!fs::exists(stub)) TRAINER_SKIP("the CUDA Toolkit has no stub of the driver here");
@@ -306,12 +307,12 @@ TEST_CASE("list_gpus: the CUDA runtime with the toolkit's stub of the driver, th
   fs::create_symlink(stub, folder.path() / "libcuda.so.1");
   const std::string self = fs::read_symlink("/proc/self/exe").string();
   CHECK(std::system(concat("LD_LIBRARY_PATH=", folder.path().string(), " ", self,
-                           " -tc='list_gpus: reason printed for another test' -ns | "
+                           " -tc='list_gpus prints the reason for another test' -ns | "
                            "grep -q \"the CUDA Toolkit's stub\"")
                         .c_str()) == 0);
 }
 
-TEST_CASE("list_gpus: reason printed for another test" * doctest::skip()) {
+TEST_CASE("list_gpus prints the reason for another test" * doctest::skip()) {
   const Plugin plugin(CRAFTED_REAL);
   std::puts(list_gpus().reason.c_str());
 }

@@ -68,8 +68,7 @@ class Step {
 
 }  // namespace
 
-TEST_CASE(
-    "NcclCollective: captured sums, replays between other sums give the values of each replay") {
+TEST_CASE("NcclCollective: captured sums have the values of each replay, also between other sums") {
   for (const int ranks : {2, 4}) {
     for (int seed = 1; seed <= 10; ++seed) {
       CAPTURE(ranks);
@@ -94,7 +93,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NcclCollective: a replay that waits for a rank, an error with the rank's host and the step") {
+    "NcclCollective: the error of a replay that waits for a rank has the rank's host and the "
+    "step") {
   for (const int ranks : {2, 4}) {
     const FakeMachine machine;
     std::latch others_ended(ranks - 1);
@@ -130,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NcclCollective: a rank that fails, replays of the others and captures end with its reason") {
+    "NcclCollective: replays of the others and captures end with the reason of a rank that fails") {
   for (int seed = 1; seed <= 10; ++seed) {
     const FakeMachine machine(seed);
     const auto outcomes = run_ranks({own_devices(4)}, [&](Rank& rank) {
@@ -152,7 +152,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("NcclCollective: errors of NCCL in captures and replays, with the rank, host and step") {
+TEST_CASE("NcclCollective: errors of NCCL in captures and replays have the rank, host and step") {
   struct Fault {
     const char* function;
     int call;
@@ -211,7 +211,7 @@ class ShortDeadlock {
 
 // In the next two tests the other rank of this process waits for the first one too, so that only
 // the watch can end the waits.
-TEST_CASE("NcclCollective: a launch that a full queue blocks, it ends after parallel.timeout") {
+TEST_CASE("NcclCollective: a launch that a full queue blocks ends after parallel.timeout") {
   const ShortDeadlock deadlock;
   // Each length of the queue lets another call of a replay be the one that blocks.
   for (const char* queue : {"6", "7", "8", "9"}) {
@@ -246,7 +246,7 @@ TEST_CASE("NcclCollective: a launch that a full queue blocks, it ends after para
   }
 }
 
-TEST_CASE("NcclCollective: a call of NCCL that waits for a rank, ends after parallel.timeout") {
+TEST_CASE("NcclCollective: a call of NCCL that waits for a rank ends after parallel.timeout") {
   const ShortDeadlock deadlock;
   for (const bool captures : {false, true}) {
     CAPTURE(captures);
@@ -278,7 +278,7 @@ TEST_CASE("NcclCollective: a call of NCCL that waits for a rank, ends after para
   }
 }
 
-TEST_CASE("NcclCollective: memory calls of ranks and of another thread between launches, all end") {
+TEST_CASE("NcclCollective: memory calls of ranks and of another thread between launches all end") {
   const ShortDeadlock deadlock;
   for (int seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
@@ -302,7 +302,7 @@ TEST_CASE("NcclCollective: memory calls of ranks and of another thread between l
   }
 }
 
-TEST_CASE("NcclCollective: abort() while a graph launch blocks, returns and ends the launch") {
+TEST_CASE("NcclCollective: abort() returns and ends the launch while a graph launch blocks") {
   const FakeMachine machine;
   std::latch launching(3);
   std::counting_semaphore<2> aborted(0);
@@ -323,8 +323,7 @@ TEST_CASE("NcclCollective: abort() while a graph launch blocks, returns and ends
   for (const Outcome& outcome : outcomes) CHECK(has(outcome.error, "the batch is damaged"));
 }
 
-TEST_CASE(
-    "LaunchWindow: a rank that does not come, false after the limit, and memory calls go on") {
+TEST_CASE("LaunchWindow returns false after the limit for a late rank, and memory calls go on") {
   LaunchWindow window(2);
   const auto in = [](int milliseconds) {
     return LaunchWindow::TimePoint::clock::now() + std::chrono::milliseconds(milliseconds);
@@ -348,7 +347,7 @@ TEST_CASE(
   CHECK_FALSE(window.close(in(10000)));
 }
 
-TEST_CASE("LaunchWindow: a memory call in progress, open() waits for it or ends by fail()") {
+TEST_CASE("LaunchWindow: open() waits for a memory call in progress, or ends by fail()") {
   const auto limit = LaunchWindow::TimePoint::clock::now() + std::chrono::seconds(10);
   for (const bool fails : {false, true}) {
     LaunchWindow window(2);

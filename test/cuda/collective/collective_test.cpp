@@ -128,7 +128,7 @@ TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does 
   CHECK_FALSE(ran);
 }
 
-TEST_CASE("CudaStream: a wait for another rank, blocks, and only the watch of the group polls") {
+TEST_CASE("CudaStream: a wait for another rank blocks, and only the watch of the group polls") {
   using Clock = std::chrono::steady_clock;
   const FakeMachine machine;
   const Clock::time_point start = Clock::now();
@@ -152,7 +152,7 @@ TEST_CASE("CudaStream: a wait for another rank, blocks, and only the watch of th
   CHECK(fake::count_calls("cudaStreamQuery") == 0);
 }
 
-TEST_CASE("runtime handles: destroyed on a thread without a device, no context on GPU 0") {
+TEST_CASE("runtime handles make no context on GPU 0 when destroyed on a thread without a device") {
   const FakeMachine machine;
   std::thread([] {
     const DeviceGuard guard(1);
@@ -181,7 +181,7 @@ TEST_CASE("runtime handles: destroyed on a thread without a device, no context o
   CHECK(fake::devices_with_context() == std::set<int>{1});
 }
 
-TEST_CASE("PeerWatch: contexts only on the devices of the ranks of the group") {
+TEST_CASE("PeerWatch has contexts only on the devices of the ranks of the group") {
   const FakeMachine machine;
   // The ranks end on a thread that has chosen no device.
   std::thread([] {
@@ -198,7 +198,8 @@ TEST_CASE("PeerWatch: contexts only on the devices of the ranks of the group") {
   CHECK(fake::devices_with_context() == std::set<int>{1, 2});
 }
 
-TEST_CASE("CudaCollective: all_reduce in every order of device work, the same bits on all ranks") {
+TEST_CASE(
+    "CudaCollective: all_reduce gives the same bits on all ranks in every order of device work") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const std::size_t count : {1, 5, 64, 65, 1000, 20011}) {
@@ -221,7 +222,7 @@ TEST_CASE("CudaCollective: all_reduce in every order of device work, the same bi
   }
 }
 
-TEST_CASE("CudaCollective: all_gather, the values of all ranks in rank order") {
+TEST_CASE("CudaCollective: all_gather returns the values of all ranks in rank order") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const std::size_t count : {1, 3, 1000}) {
@@ -244,7 +245,8 @@ TEST_CASE("CudaCollective: all_gather, the values of all ranks in rank order") {
   }
 }
 
-TEST_CASE("CudaCollective: calls between other work of each rank without a wait, correct values") {
+TEST_CASE(
+    "CudaCollective: calls between other work of each rank return correct values without a wait") {
   constexpr std::size_t kCount = 777;
   for (const Way& way : ways()) {
     CAPTURE(way.name);
@@ -280,7 +282,7 @@ TEST_CASE("CudaCollective: calls between other work of each rank without a wait,
   }
 }
 
-TEST_CASE("CudaCollective: one rank, its own values, and calls of 0 values, no work") {
+TEST_CASE("CudaCollective: one rank keeps its own values, and calls of 0 values do no work") {
   const FakeMachine machine;
   check_all_done(run_ranks({{2}}, [](Rank& rank) {
     float* values = rank.upload({1, 2, 3});
@@ -310,7 +312,7 @@ void rank_1_fails(Rank& rank) {
   rank.download(values, 100);
 }
 
-TEST_CASE("CudaCollective: a rank that fails, sums of the others end with its reason") {
+TEST_CASE("CudaCollective: sums of the others end with the reason of a rank that fails") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     const FakeMachine machine;
@@ -325,7 +327,7 @@ TEST_CASE("CudaCollective: a rank that fails, sums of the others end with its re
 }
 
 TEST_CASE(
-    "SharedDeviceCollective: a rank that fails, each rank waits for the readers of its values") {
+    "SharedDeviceCollective: each rank waits for the readers of its values when a rank fails") {
   // How far each rank has come when another fails is the host's choice: many turns for all of them.
   for (int turn = 0; turn < turns(300); ++turn) {
     CAPTURE(turn);
@@ -335,7 +337,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("CudaStream: download() to memory that is not pinned, complete when the call returns") {
+TEST_CASE("CudaStream: download() to memory that is not pinned is complete when the call returns") {
   // The seed decides whether CUDA's copy to such memory has ended when it returns.
   for (int turn = 0; turn < 20; ++turn) {
     CAPTURE(turn);
@@ -352,7 +354,8 @@ TEST_CASE("CudaStream: download() to memory that is not pinned, complete when th
   }
 }
 
-TEST_CASE("SharedDeviceCollective: a CUDA error in a sum, all sums end before memory is freed") {
+TEST_CASE(
+    "SharedDeviceCollective: all sums end before memory is freed after a CUDA error in a sum") {
   const auto sum_and_free = [](Rank& rank) {
     float* values = rank.upload(Values(1000, 1.0f));
     try {
@@ -387,7 +390,7 @@ TEST_CASE("SharedDeviceCollective: a CUDA error in a sum, all sums end before me
   }
 }
 
-TEST_CASE("CudaCollective: a rank that is late, an error that names it on all ranks") {
+TEST_CASE("CudaCollective: an error names a rank that is late on all ranks") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     const FakeMachine machine;
@@ -425,7 +428,7 @@ TEST_CASE("CudaCollective: a rank that is late, an error that names it on all ra
   }
 }
 
-TEST_CASE("NcclCollective: errors of NCCL, with the rank, its host and the call") {
+TEST_CASE("NcclCollective: errors of NCCL have the rank, its host and the call") {
   struct Fault {
     const char* function;
     const char* error;
@@ -464,7 +467,7 @@ TEST_CASE("NcclCollective: errors of NCCL, with the rank, its host and the call"
   }
 }
 
-TEST_CASE("make_cuda_collective: only some ranks share a GPU, an error on all ranks") {
+TEST_CASE("make_cuda_collective fails on all ranks where only some ranks share a GPU") {
   const FakeMachine machine;
   for (const std::vector<int>& devices : {std::vector{0, 0, 1}, std::vector{0, 1, 2, 1}}) {
     const auto outcomes = run_ranks({devices}, [](Rank&) {});
@@ -476,7 +479,8 @@ TEST_CASE("make_cuda_collective: only some ranks share a GPU, an error on all ra
   }
 }
 
-TEST_CASE("SharedDeviceCollective: ranks that sum different numbers of values, an internal error") {
+TEST_CASE(
+    "SharedDeviceCollective: ranks that sum different numbers of values are an internal error") {
   const FakeMachine machine;
   const auto outcomes = run_ranks({one_device(2)}, [](Rank& rank) {
     float* values = rank.upload(Values(10, 1.0f));

@@ -20,7 +20,7 @@ constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 // The result is rounded once, to half a unit; float32 also sums in another order.
 constexpr double kRounding = 1.0;
 
-TEST_CASE("convolution: every pass, kernel, stride, dilation, group and padding in every type") {
+TEST_CASE("convolution: every pass, kernel, stride, dilation, group, padding and type is correct") {
   const auto planner = make_convolution_planner();
   for (auto& [name, problem] : convolution_table()) {
     for (const DType type : kTypes) {
@@ -36,7 +36,7 @@ TEST_CASE("convolution: every pass, kernel, stride, dilation, group and padding 
   }
 }
 
-TEST_CASE("convolution: bias and relu, in the engine and as kernels after it") {
+TEST_CASE("convolution: bias and relu are applied in the engine and as kernels after it") {
   const fake::KeepSettings keep;
   const auto planner = make_convolution_planner();
   for (const bool fuses : {true, false}) {
@@ -98,7 +98,7 @@ ConvolutionProblem wide_problem() {
   return problem;
 }
 
-TEST_CASE("convolution: tensor cores where they are allowed and worth it") {
+TEST_CASE("convolution: tensor cores are used where they are allowed and worth it") {
   const auto planner = make_convolution_planner();
   const std::string plain = "cudnn engine 28, 1 KiB",
                     cores = "cudnn engine 41, tensor cores, 4 KiB";
@@ -118,7 +118,8 @@ TEST_CASE("convolution: tensor cores where they are allowed and worth it") {
   }
 }
 
-TEST_CASE("convolution: no engine within the workspace limit, the one with the least workspace") {
+TEST_CASE(
+    "convolution: the engine with the least workspace is chosen if none is within the limit") {
   ConvolutionProblem problem = wide_problem();
   problem.type = DType::kBFloat16;
   backend::cuda::PlannerOptions options;
@@ -132,7 +133,7 @@ TEST_CASE("convolution: no engine within the workspace limit, the one with the l
   CHECK(convolution_error(*planner, problem) <= kRounding);
 }
 
-TEST_CASE("convolution: extents that do not fit together, an error") {
+TEST_CASE("convolution: extents that do not fit together are an error") {
   const auto planner = make_convolution_planner();
   const auto refused = [&](const char* why, const auto& change) {
     ConvolutionProblem problem = convolution_table()[3].problem;
@@ -153,7 +154,7 @@ TEST_CASE("convolution: extents that do not fit together, an error") {
   });
 }
 
-TEST_CASE("convolution: no engine, an error with the reason for each that was left out") {
+TEST_CASE("convolution: the error of no engine has the reason for each that was left out") {
   const fake::KeepSettings keep;
   const auto planner = make_convolution_planner();
   fake::settings().before_finalize = [](fake::OpenDescriptor& d) {
@@ -174,7 +175,7 @@ TEST_CASE("convolution: no engine, an error with the reason for each that was le
   CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("no plans today"), DeviceError);
 }
 
-TEST_CASE("convolution: a plan for a GPU model without the GPU, it cannot run") {
+TEST_CASE("convolution: a plan for a GPU model cannot run without the GPU") {
   backend::cuda::PlannerOptions options;
   options.device_properties = R"({"deviceName":"none"})";
   const auto planner = make_convolution_planner(options);
@@ -183,7 +184,7 @@ TEST_CASE("convolution: a plan for a GPU model without the GPU, it cannot run") 
   CHECK_THROWS_AS(convolution_error(*planner, problem), DeviceError);
 }
 
-TEST_CASE("convolution: planners and plans that are destroyed, no objects of cuDNN are left") {
+TEST_CASE("convolution: no objects of cuDNN are left after planners and plans are destroyed") {
   const std::size_t before = fake::live_objects();
   {
     const auto planner = make_convolution_planner();
@@ -196,7 +197,7 @@ TEST_CASE("convolution: planners and plans that are destroyed, no objects of cuD
 
 // ---- Plans on disk ------------------------------------------------------------------------------
 
-TEST_CASE("plan cache: a second request for a plan, read from the cache") {
+TEST_CASE("plan cache: a second request for a plan is read from the cache") {
   const TemporaryFolder folder;
   backend::cuda::PlannerOptions options;
   options.cache = folder.path();
@@ -233,7 +234,7 @@ TEST_CASE("plan cache: a second request for a plan, read from the cache") {
   CHECK(run_all().first == problems.size());
 }
 
-TEST_CASE("plan cache: another limit, device or problem, another plan") {
+TEST_CASE("plan cache: another limit, device or problem has another plan") {
   const TemporaryFolder folder;
   const auto chosen = [&](const ConvolutionProblem& problem, const auto& change) {
     backend::cuda::PlannerOptions options;
@@ -289,7 +290,7 @@ TEST_CASE("plan cache: another limit, device or problem, another plan") {
   }
 }
 
-TEST_CASE("plan cache: a damaged file, replaced") {
+TEST_CASE("plan cache: a damaged file is replaced") {
   const TemporaryFolder folder;
   backend::cuda::PlannerOptions options;
   options.cache = folder.path();

@@ -15,7 +15,7 @@ using backend::cuda::MatmulProblem;
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-TEST_CASE("matrix product: extents, transposed operands, types, bias and relu") {
+TEST_CASE("matrix product: extents, transposed operands, types, bias and relu are correct") {
   const fake::KeepSettings keep;
   const auto planner = make_matmul_planner();
   for (MatmulProblem problem : matmul_table()) {
@@ -51,7 +51,7 @@ TEST_CASE("matrix product: TF32 rounds when asked and not otherwise") {
   CHECK(matmul_error(*planner, problem) <= 1);
 }
 
-TEST_CASE("matrix product: no algorithm, an error that names the problem") {
+TEST_CASE("matrix product: the error of no algorithm names the problem") {
   const fake::KeepSettings keep;
   fake::settings().before_matmul_attribute = [](auto name, std::int32_t& value) {
     if (name == CUBLASLT_MATMUL_DESC_TRANSA) value = CUBLAS_OP_T;
@@ -67,7 +67,7 @@ TEST_CASE("matrix product: no algorithm, an error that names the problem") {
       DeviceError);
 }
 
-TEST_CASE("matrix product: a problem that cannot be computed, an error") {
+TEST_CASE("matrix product: a problem that cannot be computed is an error") {
   const auto planner = make_matmul_planner();
   MatmulProblem problem;
   problem.m = problem.n = problem.k = 4;
@@ -82,7 +82,7 @@ TEST_CASE("matrix product: a problem that cannot be computed, an error") {
 }
 
 TEST_CASE(
-    "matrix product: planners and plans that are destroyed, no objects of cuBLASLt are left") {
+    "matrix product: no objects of cuBLASLt are left after planners and plans are destroyed") {
   const std::size_t before = fake::live_objects();
   {
     const auto planner = make_matmul_planner();

@@ -42,7 +42,7 @@ Findings run_table() {
 
 constexpr int kRows = 16 * 3;
 
-TEST_CASE("mistakes: correct plans, no mistake is found") {
+TEST_CASE("mistakes: no mistake is found in correct plans") {
   const Findings findings = run_table();
   CHECK(findings.wrong + findings.refused == 0);
   CHECK(findings.unnoticed == kRows);
@@ -111,7 +111,7 @@ TEST_CASE("mistakes: images lie as NCHW") {
   CHECK(run_table().wrong == kRows - 3);  // one channel lies the same in both layouts
 }
 
-TEST_CASE("mistakes: an output extent that the convolution does not make") {
+TEST_CASE("mistakes: an output extent is one too large") {
   const fake::KeepSettings keep;
   fake::settings().before_finalize = [](fake::OpenDescriptor& d) {
     if (d.type() != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return;

@@ -102,7 +102,7 @@ Candidate candidate(const std::string& name) {
   return {name, {}, [](const std::vector<void*>&, cudaStream_t) {}};
 }
 
-TEST_CASE("tuning: the fastest candidate, the first of equals, none that fails") {
+TEST_CASE("tuning: the fastest candidate is chosen, the first of equals, and none that fails") {
   NamedTimer timer;
   const std::vector<Candidate> three{candidate("a"), candidate("b"), candidate("c")};
   CHECK(fastest(three, timer) == 0);
@@ -118,7 +118,7 @@ TEST_CASE("tuning: the fastest candidate, the first of equals, none that fails")
   CHECK(fastest({candidate("a")}, timer) == 0);
 }
 
-TEST_CASE("tuning: engines of a convolution, only those that may be used are timed") {
+TEST_CASE("tuning: only engines of a convolution that may be used are timed") {
   for (const char* engine : {"engine 28,", "engine 41,", "engine 0,"}) {
     CAPTURE(engine);
     Tuned tuned;
@@ -158,7 +158,7 @@ TEST_CASE("tuning: without a faster candidate the heuristics' choice stays") {
   CHECK(tuned.product(usual_product()) == "cublasLt, timed, 4 KiB");
 }
 
-TEST_CASE("tuning: bias and relu, their time counts in the engine or as kernels after it") {
+TEST_CASE("tuning: the time of bias and relu counts in the engine or as kernels after it") {
   ConvolutionProblem problem = usual_convolution();
   problem.bias = problem.relu = true;
   for (const bool fused : {true, false}) {
@@ -238,7 +238,7 @@ TEST_CASE("tuning: a choice is kept for its device, version, shape and precision
   CHECK(tuned.warnings.empty());
 }
 
-TEST_CASE("tuning: planners of two devices without a folder, one choice") {
+TEST_CASE("tuning: planners of two devices without a folder make one choice") {
   const auto shared = std::make_shared<backend::cuda::SharedPlans>();
   const auto timer = std::make_shared<NamedTimer>();
   const auto convolve = [&](std::shared_ptr<backend::cuda::SharedPlans> plans) {
@@ -267,7 +267,7 @@ TEST_CASE("tuning: planners of two devices without a folder, one choice") {
   CHECK(convolve(nullptr) != first_engine);
 }
 
-TEST_CASE("tuning: damaged files and files of something else, named, ignored and replaced") {
+TEST_CASE("tuning: damaged files and files of something else are named, ignored and replaced") {
   const auto only_file = [](const Tuned& tuned) {
     return std::filesystem::directory_iterator(tuned.folder.path())->path();
   };
@@ -312,7 +312,7 @@ TEST_CASE("tuning: damaged files and files of something else, named, ignored and
   }
 }
 
-TEST_CASE("tuning: choices by a timer and by heuristics, kept apart") {
+TEST_CASE("tuning: choices by a timer and by heuristics are kept apart") {
   Tuned tuned;
   tuned.timer->fast = "engine 0,";
   tuned.convolution(usual_convolution());

@@ -24,7 +24,7 @@ std::string readings(const Path& library, const std::string& environment = "") {
   const Path out = folder.path() / "out";
   const int status = std::system(
       concat("LD_LIBRARY_PATH=", folder.path().string(), " ", environment, " ", self,
-             " -tc='make_gpu_telemetry: readings printed for another test' -ns > ", out.string())
+             " -tc='make_gpu_telemetry prints readings for another test' -ns > ", out.string())
           .c_str());
   CHECK(status == 0);
   return read_text_file(out);
@@ -36,7 +36,7 @@ void print(const char* name, const std::optional<double>& value) {
 
 }  // namespace
 
-TEST_CASE("make_gpu_telemetry: a GPU by its UUID, its load, memory, power, clocks and energy") {
+TEST_CASE("make_gpu_telemetry reads load, memory, power, clocks and energy of a GPU by its UUID") {
   const std::string text = readings(FAKE_NVML,
                                     "TRAINER_READ_DEVICE=1 TRAINER_FAKE_NVML_UTILIZATION=90,40 "
                                     "TRAINER_FAKE_NVML_WATTS=300,150");
@@ -47,7 +47,7 @@ TEST_CASE("make_gpu_telemetry: a GPU by its UUID, its load, memory, power, clock
         std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: readings that a GPU does not support, left out") {
+TEST_CASE("make_gpu_telemetry leaves out readings that a GPU does not support") {
   const std::string text = readings(FAKE_NVML,
                                     "TRAINER_FAKE_NVML_UNSUPPORTED=nvmlDeviceGetUtilizationRates,"
                                     "nvmlDeviceGetTotalEnergyConsumption");
@@ -56,26 +56,27 @@ TEST_CASE("make_gpu_telemetry: readings that a GPU does not support, left out") 
       std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: readings that NVML has no function for, left out") {
+TEST_CASE("make_gpu_telemetry leaves out readings that NVML has no function for") {
   const std::string text = readings(FAKE_NVML_WITHOUT_ENERGY);
   CHECK(text.find("power 200 ") != std::string::npos);
   CHECK(text.find("energy") == std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: a GPU that is lost, an error that names it") {
+TEST_CASE("make_gpu_telemetry: the error of a GPU that is lost names it") {
   // A reading is seven queries.
   CHECK(readings(FAKE_NVML, "TRAINER_FAKE_NVML_LOST=0:8")
             .find("error: GPU 0: nvmlDeviceGetUtilizationRates: GPU is lost\n") !=
         std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: an NVML that is too old, an error with the function that it lacks") {
+TEST_CASE(
+    "make_gpu_telemetry: the error of an NVML that is too old has the function that it lacks") {
   const std::string said = readings(OLD_NVML);
   CHECK(said.find("error: libnvidia-ml.so.1 has no function nvmlInit_v2 (") != std::string::npos);
   CHECK(said.find("); update the NVIDIA driver\n") != std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: an NVML that cannot be opened, an error with the reason") {
+TEST_CASE("make_gpu_telemetry: the error of an NVML that cannot be opened has the reason") {
   const TemporaryFolder folder;
   const Path text = folder.path() / "text";
   std::ofstream(text) << "not a library, but a text that is long enough to be read as a head\n";
@@ -84,18 +85,18 @@ TEST_CASE("make_gpu_telemetry: an NVML that cannot be opened, an error with the 
   CHECK(said.find("NVIDIA_DRIVER_CAPABILITIES") != std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: an NVML of another driver version, an error") {
+TEST_CASE("make_gpu_telemetry: an NVML of another driver version is an error") {
   CHECK(readings(FAKE_NVML, "TRAINER_FAKE_NVML_INIT=18")
             .find("error: nvmlInit_v2: Driver/library version mismatch\n") != std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: a GPU that NVML does not find, an error that names it") {
+TEST_CASE("make_gpu_telemetry: the error of a GPU that NVML does not find names it") {
   CHECK(readings(FAKE_NVML, "TRAINER_READ_DEVICE=1 TRAINER_FAKE_NVML_DEVICES=1")
             .find("error: nvmlDeviceGetHandleByUUID of GPU 1 "
                   "(GPU-fa000000-0000-0000-0000-000000000001): Not Found\n") != std::string::npos);
 }
 
-TEST_CASE("make_gpu_telemetry: readings printed for another test" * doctest::skip()) {
+TEST_CASE("make_gpu_telemetry prints readings for another test" * doctest::skip()) {
   const char* device = std::getenv("TRAINER_READ_DEVICE");
   try {
     const auto telemetry = make_gpu_telemetry(device == nullptr ? 0 : std::atoi(device));

@@ -51,7 +51,7 @@ Statistics statistics_of(Array& x, std::int64_t rows, std::int64_t c, float epsi
 
 }  // namespace
 
-TEST_CASE("cuda batch norm: forward and backward in training form") {
+TEST_CASE("cuda batch norm: forward and backward in training form match the reference") {
   const float epsilon = 1e-3f;
   for (const DType type : kFloatTypes) {
     for (const auto& [rows, c] : kExtents) {
@@ -112,7 +112,8 @@ TEST_CASE("cuda batch norm: forward and backward in training form") {
   }
 }
 
-TEST_CASE("norm_backward_sums: rows that do not count, zeros and the sum of the gradients") {
+TEST_CASE(
+    "norm_backward_sums writes zeros and the sum of the gradients for rows that do not count") {
   const std::int64_t rows = 300, c = 3;
   Array x = Array::random(kF32, {rows, c}, 1), dy = Array::random(kF32, {rows, c}, 2);
   Array dy2 = Array::random(kF32, {rows, c}, 3), sum(kF32, Shape{rows, c});
@@ -144,8 +145,7 @@ TEST_CASE("cuda batch norm: a mean far from zero costs no digits of the variance
   check_close(s.inverse_std, want[2], 1e-3);
 }
 
-TEST_CASE(
-    "cuda batch norm: moments of several ranks, combined to those of all except empty ranks") {
+TEST_CASE("cuda batch norm: moments are combined to those of all ranks except empty ones") {
   const std::int64_t c = 37;
   const std::vector<std::int64_t> rows = {0, 40, 0, 1, 300};
   Array x = Array::random(kF32, {341, c}, 1, -2, 5);
@@ -168,7 +168,7 @@ TEST_CASE(
   check_close(inverse_std, want[2], 1e-6);
 }
 
-TEST_CASE("cuda batch norm: inference form") {
+TEST_CASE("cuda batch norm: the inference form matches the reference") {
   for (const DType type : kFloatTypes) {
     for (const auto& [rows, c] : {Extent{50, 24}, Extent{7, 5}}) {
       const Shape shape{rows, c};
@@ -200,7 +200,7 @@ TEST_CASE("cuda batch norm: inference form") {
   }
 }
 
-TEST_CASE("cuda update_statistics: follows finite calls only") {
+TEST_CASE("cuda update_statistics follows finite calls only") {
   const graph::UpdateStatistics op{0.9f, 1e-3f};
   for (const std::uint32_t finite : {0, 1}) {
     const std::int64_t c = 300;
@@ -242,7 +242,7 @@ TEST_CASE("cuda update_statistics: a variance that rounding made negative counts
   CHECK(moving_variance[0] == 0);
 }
 
-TEST_CASE("cuda update_statistics: many layers, each with its own numbers") {
+TEST_CASE("cuda update_statistics: each of many layers has its own numbers") {
   // More than one launch has, of one block and of two.
   constexpr std::size_t kLayers = 83;
   std::vector<Array> means, variances, batch_means, inverse_stds;
@@ -277,7 +277,7 @@ TEST_CASE("cuda update_statistics: many layers, each with its own numbers") {
   CHECK(state.moved == 1);
 }
 
-TEST_CASE("cuda fold_batch_norm: with and without a bias") {
+TEST_CASE("cuda fold_batch_norm folds with and without a bias") {
   for (const bool bias : {false, true}) {
     const std::int64_t c = 19, elements = 27 * c;
     Array kernel = Array::random(kF32, {elements}, 1), b = Array::random(kF32, {c}, 2);

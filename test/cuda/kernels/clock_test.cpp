@@ -74,7 +74,7 @@ TEST_CASE("cuda clock: sums are hidden until the wait for them begins") {
   CHECK(same(times.all_reduce_hidden, 30 * kTick));
 }
 
-TEST_CASE("cuda clock: a start, time before it does not count, earlier laps are kept or dropped") {
+TEST_CASE("cuda clock: time before a start does not count, and earlier laps are kept or dropped") {
   for (const bool forget : {false, true}) {
     Clocked device;
     Clocked::at(1000);
@@ -87,7 +87,7 @@ TEST_CASE("cuda clock: a start, time before it does not count, earlier laps are 
   }
 }
 
-TEST_CASE("cuda clock: a call begins, it has the times so far and its copies, counted once") {
+TEST_CASE("cuda clock: a call that begins has the times so far and its copies, counted once") {
   Clocked stream, call;
   call.clock->sums[0] = 77;  // of an earlier call
   Clocked::at(1000);
@@ -103,7 +103,7 @@ TEST_CASE("cuda clock: a call begins, it has the times so far and its copies, co
   CHECK(same(stream.stop(1006).forward, 0));
 }
 
-TEST_CASE("cuda clock: a call without a clock begins, the times stay for the next one") {
+TEST_CASE("cuda clock: the times stay for the next one when a call without a clock begins") {
   Clocked stream, call;
   Clocked::at(1000);
   start_clock(stream.clock.get(), true, nullptr);
@@ -116,7 +116,7 @@ TEST_CASE("cuda clock: a call without a clock begins, the times stay for the nex
   CHECK(same(call.stop(1023).forward, 6 * kTick));
 }
 
-TEST_CASE("cuda clock: a call begins, its scalars are written, with and without a clock") {
+TEST_CASE("cuda clock: scalars are written when a call begins, with and without a clock") {
   Clocked stream, call;
   StepClock* const clocks[] = {call.clock.get(), nullptr};
   StepScalars expected = {0.5f, 0.25f, 1, 3ull << 40, 1, 0, 1, 7};

@@ -41,7 +41,7 @@ std::vector<cuda::DepthwiseShape> shapes() {
 
 }  // namespace
 
-TEST_CASE("cuda depthwise: forward, with and without bias and activation") {
+TEST_CASE("cuda depthwise: forward matches the reference with and without bias and activation") {
   for (const DType type : kFloatTypes) {
     for (const cuda::DepthwiseShape& s : shapes()) {
       for (const std::int64_t shift : {0, 1}) {
@@ -67,7 +67,7 @@ TEST_CASE("cuda depthwise: forward, with and without bias and activation") {
   }
 }
 
-TEST_CASE("cuda depthwise: gradients of the input and of the kernel") {
+TEST_CASE("cuda depthwise: gradients of the input and of the kernel match the reference") {
   for (const DType type : kFloatTypes) {
     for (const cuda::DepthwiseShape& s : shapes()) {
       for (const std::int64_t shift : {0, 1}) {

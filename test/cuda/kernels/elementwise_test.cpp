@@ -31,7 +31,7 @@ constexpr std::int64_t kCounts[] = {1, 7, 256, 2051, 6001};
 
 }  // namespace
 
-TEST_CASE("cuda convert: between all types, to nearest even") {
+TEST_CASE("cuda convert rounds to nearest even between all types") {
   for (const DType from : kFloatTypes) {
     for (const DType to : kFloatTypes) {
       for (const std::int64_t count : kCounts) {
@@ -46,7 +46,7 @@ TEST_CASE("cuda convert: between all types, to nearest even") {
   }
 }
 
-TEST_CASE("cuda convert: ties, overflow, infinity, NaN and denormal numbers") {
+TEST_CASE("cuda convert handles ties, overflow, infinity, NaN and denormal numbers") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor values{{9},
                       {1 + 1.0 / 256, 1 + 3.0 / 256, 1 + 1.0 / 2048, 65519, 65520, -infinity,
@@ -58,7 +58,7 @@ TEST_CASE("cuda convert: ties, overflow, infinity, NaN and denormal numbers") {
   }
 }
 
-TEST_CASE("cuda add: one to eight inputs in their order, also in place") {
+TEST_CASE("cuda add sums one to eight inputs in their order, also in place") {
   for (const DType type : kFloatTypes) {
     for (std::size_t inputs = 1; inputs <= 8; ++inputs) {
       const std::int64_t count = 777, shift = inputs % 2;
@@ -79,7 +79,7 @@ TEST_CASE("cuda add: one to eight inputs in their order, also in place") {
   }
 }
 
-TEST_CASE("cuda accumulate: adds or assigns") {
+TEST_CASE("cuda accumulate adds or assigns") {
   for (const std::int64_t count : kCounts) {
     for (const std::int64_t shift : {0, 3}) {
       for (const bool assign : {false, true}) {
@@ -94,7 +94,7 @@ TEST_CASE("cuda accumulate: adds or assigns") {
   }
 }
 
-TEST_CASE("cuda activate: all functions and their derivatives") {
+TEST_CASE("cuda activate: all functions and their derivatives match the reference") {
   for (const DType type : kFloatTypes) {
     for (const graph::Activation& activation : kActivations) {
       CAPTURE(static_cast<int>(activation.kind));
@@ -159,7 +159,7 @@ Array dropout_on_cpu(const graph::Dropout& op, const Array& x, std::int64_t samp
 
 }  // namespace
 
-TEST_CASE("cuda dropout: the CPU's masks and values bit for bit") {
+TEST_CASE("cuda dropout has the CPU's masks and values bit for bit") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t elements : {1, 3, 8, 1028, 1030}) {
       for (const std::int64_t shift : {0, 1}) {
@@ -178,7 +178,7 @@ TEST_CASE("cuda dropout: the CPU's masks and values bit for bit") {
   }
 }
 
-TEST_CASE("cuda drop_units: the draws of dropout, a channel or a sample at once") {
+TEST_CASE("cuda drop_units has the draws of dropout, a channel or a sample at once") {
   using Unit = graph::Dropout::Unit;
   for (const DType type : kFloatTypes) {
     for (const Unit unit : {Unit::kChannel, Unit::kSample}) {
@@ -210,7 +210,7 @@ TEST_CASE("cuda drop_units: the draws of dropout, a channel or a sample at once"
   }
 }
 
-TEST_CASE("cuda preprocess: from bytes and floats, channels in both orders") {
+TEST_CASE("cuda preprocess reads bytes and floats with channels in both orders") {
   for (const DType to : kFloatTypes) {
     for (const DType from : {DType::kUInt8, kF32}) {
       for (const std::int64_t channels : {1, 3, 5}) {
@@ -237,7 +237,7 @@ TEST_CASE("cuda preprocess: from bytes and floats, channels in both orders") {
   }
 }
 
-TEST_CASE("cuda copy_box: concat, slice, crop and padding of any width and alignment") {
+TEST_CASE("cuda copy_box does concat, slice, crop and padding of any width and alignment") {
   for (const std::int64_t small : {1, 2, 6, 8, 24, 130}) {
     for (const std::int64_t before : {0, 1, 4, 16}) {
       const std::int64_t n = 3, h = 4, w = 5, large = small + before + 3;
@@ -271,7 +271,9 @@ TEST_CASE("cuda copy_box: whole images are copied at once, and 0 elements not at
   cuda::copy_box(x.data(), pitch, y.data(), pitch, 0, 3, 4, 32, nullptr);
 }
 
-TEST_CASE("cuda copy_box: rows without gaps on one side only, whole vectors at an odd address") {
+TEST_CASE(
+    "cuda copy_box copies rows without gaps on one side only, and whole vectors at an odd "
+    "address") {
   const cuda::BoxPitch tight{384, 128, 32}, wide{1200, 256, 32};
   for (const std::int64_t start : {0, 8, 16}) {
     Array x = Array::random(DType::kUInt8, {2, 3, 4, 32}, 1, 0, 256);

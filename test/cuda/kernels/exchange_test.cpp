@@ -13,7 +13,7 @@ namespace cuda = backend::cuda;
 }  // namespace
 
 // Both follow backend::Trailer, which the CPU uses.
-TEST_CASE("cuda trailer: written and read as the CPU's") {
+TEST_CASE("cuda trailer is written and read as the CPU's") {
   for (const std::int64_t count : {0, 1, 700}) {
     for (const bool finite : {false, true}) {
       for (const int how : {0, 1, 2, 3}) {

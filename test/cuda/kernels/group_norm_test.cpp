@@ -39,7 +39,7 @@ const std::vector<Case>& cases() {
 
 }  // namespace
 
-TEST_CASE("cuda group_norm: groups of a sample and of a pixel") {
+TEST_CASE("cuda group_norm: groups of a sample and of a pixel match the reference") {
   for (const DType type : kFloatTypes) {
     for (const Case& each : cases()) {
       for (const std::int64_t shift : {0, 1}) {
@@ -77,7 +77,8 @@ TEST_CASE("cuda group_norm: a mean far from 0 costs few digits, and equal number
   for (std::int64_t i = 0; i < c; ++i) CHECK(y[i] == beta[i]);
 }
 
-TEST_CASE("cuda group_norm_backward: gradients of x, gamma and beta, the same bits in any order") {
+TEST_CASE(
+    "cuda group_norm_backward: gradients of x, gamma and beta are the same bits in any order") {
   for (const DType type : kFloatTypes) {
     for (const Case& each : cases()) {
       for (const std::int64_t shift : {0, 1}) {

@@ -11,7 +11,7 @@ namespace cuda = backend::cuda;
 
 }  // namespace
 
-TEST_CASE("cuda pack_kernels: HWIO to KRSC in each type, and back") {
+TEST_CASE("cuda pack_kernels turns HWIO into KRSC in each type, and back") {
   struct Case {
     std::int64_t positions, in, out;
   };
@@ -41,7 +41,7 @@ TEST_CASE("cuda pack_kernels: HWIO to KRSC in each type, and back") {
   }
 }
 
-TEST_CASE("cuda pack_kernels and unpack_kernels: many kernels, as one by one") {
+TEST_CASE("cuda pack_kernels and unpack_kernels treat many kernels as one by one") {
   // More than one launch has, of several tiles and of one.
   constexpr std::size_t kKernels = 123;
   std::vector<Array> hwio, krsc, alone, back;
@@ -67,7 +67,7 @@ TEST_CASE("cuda pack_kernels and unpack_kernels: many kernels, as one by one") {
   }
 }
 
-TEST_CASE("cuda sum_rows: any rows and channels, the same bits in any order") {
+TEST_CASE("cuda sum_rows gives the same bits in any order for any rows and channels") {
   struct Case {
     std::int64_t rows, c;
   };
@@ -93,7 +93,7 @@ TEST_CASE("cuda sum_rows: any rows and channels, the same bits in any order") {
   }
 }
 
-TEST_CASE("cuda add_bias: counts that are and are not a multiple of a vector") {
+TEST_CASE("cuda add_bias adds counts that are and are not a multiple of a vector") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t c : {1, 5, 8, 48, 520}) {
       for (const std::int64_t shift : {0, 1}) {

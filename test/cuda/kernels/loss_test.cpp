@@ -97,7 +97,7 @@ void check_loss(LossKind kind, DType type, DType label_type, std::int64_t n) {
 
 }  // namespace
 
-TEST_CASE("cuda softmax: rows and their gradients") {
+TEST_CASE("cuda softmax: rows and their gradients match the reference") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t n : kClasses) {
       const std::int64_t rows = 5;
@@ -120,7 +120,7 @@ TEST_CASE("cuda softmax: large logits do not overflow") {
   check_close(y, Tensor{{1, 3}, {0.5, 0, 0.5}});
 }
 
-TEST_CASE("cuda loss: softmax cross-entropy") {
+TEST_CASE("cuda loss: softmax cross-entropy matches the reference") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t n : kClasses) {
       check_loss(LossKind::kSoftmaxCrossEntropy, type, DType::kInt32, n);
@@ -129,7 +129,7 @@ TEST_CASE("cuda loss: softmax cross-entropy") {
   }
 }
 
-TEST_CASE("cuda loss: binary cross-entropy") {
+TEST_CASE("cuda loss: binary cross-entropy matches the reference") {
   for (const DType type : kFloatTypes) {
     check_loss(LossKind::kBinaryCrossEntropy, type, DType::kInt32, 1);
     for (const std::int64_t n : {1, 7, 200}) {
@@ -138,7 +138,7 @@ TEST_CASE("cuda loss: binary cross-entropy") {
   }
 }
 
-TEST_CASE("cuda loss: mean squared error") {
+TEST_CASE("cuda loss: mean squared error matches the reference") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t n : {1, 10, 300}) {
       check_loss(LossKind::kMeanSquaredError, type, kF32, n);
@@ -147,7 +147,7 @@ TEST_CASE("cuda loss: mean squared error") {
   }
 }
 
-TEST_CASE("cuda loss: focal terms and weights of classes") {
+TEST_CASE("cuda loss: focal terms and weights of classes match the reference") {
   for (const LossKind kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
     for (const std::int64_t n : {1, 7, 300}) {
       if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;  // its chance is always 1
@@ -169,7 +169,7 @@ TEST_CASE("cuda loss: focal terms and weights of classes") {
   }
 }
 
-TEST_CASE("cuda loss: unknown targets and weights of targets") {
+TEST_CASE("cuda loss: unknown targets and weights of targets match the reference") {
   for (const std::int64_t n : {1, 7, 300}) {
     for (const bool is_focal : {false, true}) {
       for (const bool is_weighted : {false, true}) {
@@ -199,7 +199,7 @@ TEST_CASE("cuda loss: NaN and infinite logits make losses that are not finite") 
   }
 }
 
-TEST_CASE("cuda class_rank: ties, indices, targets and single logits") {
+TEST_CASE("cuda class_rank handles ties, indices, targets and single logits") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t n : {1, 2, 10, 130, 1003}) {
       for (const DType label_type : {DType::kInt32, kF32}) {
@@ -223,7 +223,8 @@ TEST_CASE("cuda class_rank: ties, indices, targets and single logits") {
   }
 }
 
-TEST_CASE("cuda penalty: few and many numbers, squares and absolutes, the same bits in any order") {
+TEST_CASE(
+    "cuda penalty: squares and absolutes of few and many numbers are the same bits in any order") {
   for (const std::int64_t count : {1, 255, 4096, 100003}) {
     for (const graph::L2Penalty& op :
          {graph::L2Penalty{0.3f, 0}, graph::L2Penalty{0, 0.2f}, graph::L2Penalty{0.3f, 0.2f}}) {
@@ -240,7 +241,7 @@ TEST_CASE("cuda penalty: few and many numbers, squares and absolutes, the same b
   }
 }
 
-TEST_CASE("cuda add_numbers: sums parts of a call in sample order") {
+TEST_CASE("cuda add_numbers sums parts of a call in sample order") {
   const std::int64_t samples = 700;
   Array losses = Array::random(kF32, {2, samples}, 1, 0, 3);
   Array ranks = Array::random(DType::kInt32, {2, samples}, 2, 0, 3);
@@ -268,7 +269,7 @@ TEST_CASE("cuda add_numbers: sums parts of a call in sample order") {
   }
 }
 
-TEST_CASE("cuda add_numbers: a loss that is not finite, noted, and null arrays are not counted") {
+TEST_CASE("cuda add_numbers notes a loss that is not finite and does not count null arrays") {
   Array losses = Array::random(kF32, {300}, 1, 0, 3);
   losses.set(299, std::numeric_limits<double>::infinity());
   Device<cuda::StepNumbers> numbers({});

@@ -35,7 +35,7 @@ double rows_tolerance(const cuda::RepeatedShape& shape) {
 
 }  // namespace
 
-TEST_CASE("cuda multiply: equal shapes, also in place") {
+TEST_CASE("cuda multiply takes equal shapes, also in place") {
   for (const DType type : kFloatTypes) {
     for (const std::int64_t count : {1, 7, 2051, 6001}) {
       for (const std::int64_t shift : {0, 1}) {
@@ -50,7 +50,7 @@ TEST_CASE("cuda multiply: equal shapes, also in place") {
   }
 }
 
-TEST_CASE("cuda multiply_repeated: a factor for a sample's channels, and its gradient") {
+TEST_CASE("cuda multiply_repeated has a factor for a sample's channels, and its gradient") {
   for (const DType type : kFloatTypes) {
     for (const Shape& image : images()) {
       for (const std::int64_t shift : {0, 1}) {
@@ -81,7 +81,7 @@ TEST_CASE("cuda multiply_repeated: a factor for a sample's channels, and its gra
   }
 }
 
-TEST_CASE("cuda multiply_repeated and add_repeated: parameters, outputs and gradients") {
+TEST_CASE("cuda multiply_repeated and add_repeated compute outputs and gradients of parameters") {
   for (const DType type : kFloatTypes) {
     for (const Shape& image : images()) {
       for (const Shape& part : parameters(image)) {
@@ -118,7 +118,7 @@ TEST_CASE("cuda multiply_repeated and add_repeated: parameters, outputs and grad
   }
 }
 
-TEST_CASE("cuda multiply_repeated: more samples and parts of a row than a grid has blocks") {
+TEST_CASE("cuda multiply_repeated takes more samples and parts of a row than a grid has blocks") {
   const std::int64_t samples = 65535 + 3;
   Array x = Array::random(kF32, {samples, 2, 1, 1}, 5), y(kF32, Shape{samples, 2, 1, 1});
   Array factor = Array::random(kF32, {samples, 1, 1, 1}, 6), sums(kF32, Shape{samples, 1, 1, 1});

@@ -98,7 +98,7 @@ TEST_CASE("cuda max_pool: NaN wins and stays, and minus infinity has a winner in
   check_equal(index, {{1, 2, 2, 1}, {5, 4, 2, 1}});
 }
 
-TEST_CASE("cuda average_pool: over the pixels inside the image") {
+TEST_CASE("cuda average_pool divides by the pixels inside the image") {
   for (const DType type : kFloatTypes) {
     for (const Case& each : cases()) {
       for (const std::int64_t shift : {0, 1}) {
@@ -112,7 +112,7 @@ TEST_CASE("cuda average_pool: over the pixels inside the image") {
   }
 }
 
-TEST_CASE("cuda pool backward: gathers from all windows, through activations") {
+TEST_CASE("cuda pool backward gathers from all windows, through activations") {
   for (const DType type : kFloatTypes) {
     for (const Case& each : cases()) {
       for (const Activation& activation : kActivations) {
@@ -142,7 +142,7 @@ TEST_CASE("cuda pool backward: gathers from all windows, through activations") {
   }
 }
 
-TEST_CASE("cuda global pooling: averages and maxima, forward and backward") {
+TEST_CASE("cuda global pooling computes averages and maxima, forward and backward") {
   struct Extent {
     std::int64_t n, h, w, c;
   };
@@ -173,7 +173,7 @@ TEST_CASE("cuda global pooling: averages and maxima, forward and backward") {
   }
 }
 
-TEST_CASE("cuda pool: more pixels than 32 bits can count, an error") {
+TEST_CASE("cuda pool: more pixels than 32 bits can count are an error") {
   Window window;
   const cuda::PoolShape shape{1 << 16, 1 << 8, 1 << 8, 1, window};
   CHECK_THROWS_WITH_AS(

@@ -92,7 +92,7 @@ TEST_CASE("simt: dynamic shared memory starts as NaN in each block") {
   CHECK(numbers == 0);
 }
 
-TEST_CASE("simt: a barrier that some threads leave out, an error with its place") {
+TEST_CASE("simt: the error of a barrier that some threads leave out has its place") {
   const std::string error = error_of(dim3(64), [] {
     if (threadIdx.x != 40) __syncthreads();
   });
@@ -101,7 +101,7 @@ TEST_CASE("simt: a barrier that some threads leave out, an error with its place"
   CHECK(contains(error, "kernel test"));
 }
 
-TEST_CASE("simt: threads at two different barriers, an error") {
+TEST_CASE("simt: threads at two different barriers are an error") {
   const std::string error = error_of(dim3(64), [] {
     if (threadIdx.x < 32) {
       __syncthreads();
@@ -112,19 +112,19 @@ TEST_CASE("simt: threads at two different barriers, an error") {
   CHECK(contains(error, "a barrier while other threads of the block are at another"));
 }
 
-TEST_CASE("simt: a shuffle that a lane of its mask leaves out, an error") {
+TEST_CASE("simt: a shuffle that a lane of its mask leaves out is an error") {
   const std::string error = error_of(dim3(64), [] {
     if (threadIdx.x != 3) __shfl_xor_sync(~0u, 1.0f, 1);
   });
   CHECK(contains(error, "a shuffle that some lanes of its mask do not reach"));
 }
 
-TEST_CASE("simt: a shuffle by a lane outside of its mask, an error") {
+TEST_CASE("simt: a shuffle by a lane outside of its mask is an error") {
   const std::string error = error_of(dim3(32), [] { __shfl_xor_sync(1u, 1.0f, 1); });
   CHECK(contains(error, "a shuffle by a lane that its mask leaves out"));
 }
 
-TEST_CASE("simt: lanes at two different shuffles, an error") {
+TEST_CASE("simt: lanes at two different shuffles are an error") {
   const std::string error = error_of(dim3(32), [] {
     if (threadIdx.x < 16) {
       __shfl_xor_sync(~0u, 1, 1);
@@ -135,13 +135,13 @@ TEST_CASE("simt: lanes at two different shuffles, an error") {
   CHECK(contains(error, "a shuffle while other lanes of its mask are at another"));
 }
 
-TEST_CASE("simt: an access that is not aligned, an error") {
+TEST_CASE("simt: an access that is not aligned is an error") {
   alignas(16) char bytes[32];
   CHECK(error_of(dim3(1), [&] { simt::check_aligned(bytes, 16); }) == "no error");
   CHECK(contains(error_of(dim3(1), [&] { simt::check_aligned(bytes + 8, 16); }), "not aligned"));
 }
 
-TEST_CASE("simt: grids that CUDA would not start, an error") {
+TEST_CASE("simt: grids that CUDA would not start are an error") {
   const auto nothing = [] {};
   CHECK_THROWS_AS(run(dim3(0), dim3(1), 0, nothing), simt::Error);
   CHECK_THROWS_AS(run(dim3(1), dim3(1025), 0, nothing), simt::Error);

@@ -27,7 +27,7 @@ std::vector<UpSampleCase> cases(UpSample::Kind kind) {
 
 }  // namespace
 
-TEST_CASE("cuda up_sample: repeated pixels and means of neighbours") {
+TEST_CASE("cuda up_sample repeats pixels and interpolates means of neighbours") {
   for (const DType type : kFloatTypes) {
     for (const UpSample::Kind kind : {UpSample::Kind::kNearest, UpSample::Kind::kBilinear}) {
       for (const UpSampleCase& each : cases(kind)) {
@@ -43,7 +43,7 @@ TEST_CASE("cuda up_sample: repeated pixels and means of neighbours") {
   }
 }
 
-TEST_CASE("cuda up_sample_backward: every pixel's share of the larger image") {
+TEST_CASE("cuda up_sample_backward sums every pixel's share of the larger image") {
   for (const DType type : kFloatTypes) {
     for (const UpSample::Kind kind : {UpSample::Kind::kNearest, UpSample::Kind::kBilinear}) {
       for (const UpSampleCase& each : cases(kind)) {

@@ -164,7 +164,8 @@ std::vector<graph::UpdateRule> all_rules() {
 
 }  // namespace
 
-TEST_CASE("cuda update: every rule with every option, segments of any size, three updates") {
+TEST_CASE(
+    "cuda update: every rule matches the reference with every option and segments of any size") {
   // Segments one behind another and apart: chunks that begin at whole vectors and between them.
   for (const std::int64_t gap : {1, 16}) {
     std::vector<graph::Update> updates;
@@ -203,7 +204,7 @@ TEST_CASE("cuda update: every rule with every option, segments of any size, thre
   }
 }
 
-TEST_CASE("cuda update: a state without updates, no value changes") {
+TEST_CASE("cuda update: no value changes in a state without updates") {
   Flat flat({graph::Update{graph::SgdRule{0.9f, false}, {}, 0, 0.1f, 1, 0.5f, 0}}, {1000});
   Device<cuda::StepState> state(ready_state());
   state->updates_now = 0;
@@ -231,7 +232,7 @@ TEST_CASE("cuda update: padding between segments stays as it is") {
   }
 }
 
-TEST_CASE("cuda update: clipping by norms of segments and of all") {
+TEST_CASE("cuda update clips by norms of segments and of all") {
   for (const ClipKind kind : {ClipKind::kNorm, ClipKind::kGlobalNorm}) {
     std::vector<graph::Update> updates;
     std::vector<std::int64_t> counts;
@@ -308,7 +309,7 @@ TEST_CASE("cuda update: LAMB's steps are as long as their whole parameters, clip
   flat.check();
 }
 
-TEST_CASE("cuda update: LAMB and a state without updates, no value changes") {
+TEST_CASE("cuda update: no value changes with LAMB in a state without updates") {
   graph::Update update;
   update.rule = graph::LambRule{};
   Flat flat({update}, {1000});
@@ -323,7 +324,7 @@ TEST_CASE("cuda update: LAMB and a state without updates, no value changes") {
   for (const std::size_t i : {0, 2, 3, 4, 5}) check_equal(flat.buffers[i], flat.want[i]);
 }
 
-TEST_CASE("cuda check_gradients: one gradient that is not finite, found") {
+TEST_CASE("cuda check_gradients finds one gradient that is not finite") {
   for (const std::int64_t count : {1, 1000, 5003}) {
     for (const std::int64_t shift : {0, 1}) {
       Array g = Array::random(kF32, {count}, 1, -1, 1, shift);
@@ -344,7 +345,7 @@ TEST_CASE("cuda check_gradients: one gradient that is not finite, found") {
   }
 }
 
-TEST_CASE("cuda settle_finite: this call, accumulated calls and an earlier stop, finite or not") {
+TEST_CASE("cuda settle_finite decides by this call, accumulated calls and an earlier stop") {
   struct Case {
     std::uint32_t numbers, accumulate, before, stopped, finite, all_finite;
   };
@@ -363,7 +364,7 @@ TEST_CASE("cuda settle_finite: this call, accumulated calls and an earlier stop,
   }
 }
 
-TEST_CASE("cuda decide_update: applies when all ranks are finite, and stops when asked") {
+TEST_CASE("cuda decide_update applies when all ranks are finite, and stops when asked") {
   for (const bool ranks : {false, true}) {
     for (const bool finite : {false, true}) {
       for (const std::uint32_t apply : {0, 1}) {
@@ -405,7 +406,7 @@ TEST_CASE("cuda decide_update: calls after a stop change nothing and are not fin
   CHECK(state.stopped == 1);
 }
 
-TEST_CASE("cuda decide_update: a call that only accumulates, finite if it is finite itself") {
+TEST_CASE("cuda decide_update: a call that only accumulates is finite if it is finite itself") {
   cuda::StepScalars scalars = {};
   cuda::StepState state = ready_state();
   state.all_finite = 0;  // of an earlier call
@@ -445,7 +446,7 @@ TEST_CASE("cuda decide_update: the loss scale follows overflows") {
   CHECK(state.loss_scale == 16777216);
 }
 
-TEST_CASE("cuda make_chunks: covers each segment, none twice") {
+TEST_CASE("cuda make_chunks covers each segment, and none twice") {
   graph::Update update;
   Flat flat({update, update, update}, {4096, 4097, 1});
   REQUIRE(flat.chunks.size() == 4);

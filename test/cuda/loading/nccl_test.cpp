@@ -29,7 +29,7 @@ std::string reason() {
 bool says(const fs::path& folder, const std::string& text) {
   const std::string self = fs::read_symlink("/proc/self/exe").string();
   return std::system(concat("LD_LIBRARY_PATH=", folder.string(), " ", self,
-                            " -tc='nccl: error printed for another test' -ns | grep -q '", text,
+                            " -tc='nccl prints its error for another test' -ns | grep -q '", text,
                             "'")
                          .c_str()) == 0;
 }
@@ -49,7 +49,7 @@ TEST_CASE("nccl: all functions are found, or an error that names the library") {
   CHECK(reason() == missing);
 }
 
-TEST_CASE("nccl: a library that is too old, an error with the function that it lacks") {
+TEST_CASE("nccl: the error of a library that is too old has the function that it lacks") {
   const TemporaryFolder folder;
   fs::copy_file(OLD_NCCL, folder.path() / "libnccl.so.2");
   CHECK(
@@ -57,13 +57,15 @@ TEST_CASE("nccl: a library that is too old, an error with the function that it l
            "libnccl.so.2 is too old for several GPUs: it has no function ncclCommInitRankConfig"));
 }
 
-TEST_CASE("nccl: a library that cannot be opened, an error with the reason") {
+TEST_CASE("nccl: the error of a library that cannot be opened has the reason") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "libnccl.so.2") << "not a library, but a text that is long enough "
                                                    "to be read as the head of one\n";
   CHECK(says(folder.path(), "several GPUs need NCCL, and it cannot be opened: .*libnccl.so.2"));
 }
 
-TEST_CASE("nccl: error printed for another test" * doctest::skip()) { std::puts(reason().c_str()); }
+TEST_CASE("nccl prints its error for another test" * doctest::skip()) {
+  std::puts(reason().c_str());
+}
 
 }  // namespace trainer::backend::cuda

@@ -35,7 +35,7 @@ std::size_t plan_model(const std::string& model, const Shape& image) {
   return count / kBatches.size() / precisions().size();
 }
 
-TEST_CASE("models: the CNN of the multi-GPU article, a plan for each convolution") {
+TEST_CASE("models: each convolution of the CNN of the multi-GPU article has a plan") {
   const std::string model = R"({layers: [conv: {filters: 32, kernel_size: 3, activation: relu},
     max_pool: 2, conv: {filters: 64, kernel_size: 3, activation: relu}, max_pool: 2,
     conv: {filters: 64, kernel_size: 3, activation: relu}, flatten,
@@ -44,23 +44,23 @@ TEST_CASE("models: the CNN of the multi-GPU article, a plan for each convolution
   CHECK(plan_model(model, {28, 28, 1}) == 8 + 3);
 }
 
-TEST_CASE("models: VGG16, a plan for each convolution") {
+TEST_CASE("models: each convolution of VGG16 has a plan") {
   CHECK(plan_model("{backbone: {name: vgg16}, head: [flatten, dense: 10]}", {224, 224, 3}) > 9 * 3);
 }
 
-TEST_CASE("models: MobileNetV2, a plan for each convolution") {
+TEST_CASE("models: each convolution of MobileNetV2 has a plan") {
   CHECK(plan_model("{backbone: {name: mobilenet_v2}, head: [global_average_pool, dense: 10]}",
                    {224, 224, 3}) > 20 * 3);
 }
 
-TEST_CASE("models: ResNet50, a plan for each convolution") {
+TEST_CASE("models: each convolution of ResNet50 has a plan") {
   CHECK(plan_model("{backbone: {name: resnet50}, head: [global_average_pool, dense: 10]}",
                    {224, 224, 3}) > 20 * 3);
 }
 
 // Depthwise convolutions are kernels of ours: what is left are the 1x1 ones, the stem and, of
 // squeeze-and-excite, those of one pixel.
-TEST_CASE("models: backbones of products and normalised pixels, a plan for each convolution") {
+TEST_CASE("models: each convolution of backbones of products and normalised pixels has a plan") {
   for (const char* name : {"efficientnet_b0", "mobilenet_v3_large", "convnext_tiny"}) {
     CAPTURE(name);
     const std::string model =
@@ -94,7 +94,7 @@ TEST_CASE("plan cache: cuDNN reads the plans that it wrote") {
   }
 }
 
-TEST_CASE("devices: properties that are not those of a device, an error") {
+TEST_CASE("devices: properties that are not those of a device are an error") {
   backend::cuda::PlannerOptions options;
   options.device_properties = "{}";
   CHECK_THROWS_AS(backend::cuda::make_convolution_planner(options), DeviceError);

@@ -46,7 +46,7 @@ bool is_near(double a, double b) { return std::abs(a - b) < 1e-2 * b; }
 
 }  // namespace
 
-TEST_CASE("event timer: work in any order on any device, the time of the device") {
+TEST_CASE("event timer measures the time of the device for work in any order on any device") {
   for (int seed = 1; seed <= 5; ++seed) {
     const FakeMachine machine(seed);
     for (const int device : {0, 1}) {
@@ -109,7 +109,7 @@ TEST_CASE("event timer: small work finds nothing in the cache") {
   CHECK(std::set<void*>(addresses.begin(), addresses.end()).size() == 1);
 }
 
-TEST_CASE("event timer: a candidate that throws, the next one is timed correctly") {
+TEST_CASE("event timer: the next candidate after one that throws is timed correctly") {
   const FakeMachine machine;
   const auto timer = make_event_timer(0);
   Candidate broken = kernel_of(1e-3);
@@ -123,7 +123,7 @@ TEST_CASE("event timer: a candidate that throws, the next one is timed correctly
   CHECK(is_near(timer->seconds(kernel_of(1e-3)), 1e-3));
 }
 
-TEST_CASE("event timer: the fastest engine and algorithm of a device, chosen") {
+TEST_CASE("event timer: the fastest engine and algorithm of a device are chosen") {
   const FakeMachine machine;
   const fake::KeepSettings keep;
   for (const std::int64_t fast : {28, 41, 0}) {

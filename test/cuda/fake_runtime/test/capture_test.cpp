@@ -135,7 +135,7 @@ TEST_CASE("fake capture: events do not cross the capture's border") {
   CUDA_CHECK(cudaEventSynchronize(inside));
 }
 
-TEST_CASE("fake capture: the end, only by the stream and the thread that began it") {
+TEST_CASE("fake capture: only the stream and the thread that began it may end it") {
   const FreshFake fake;
   const cudaEvent_t fork = make_event();
   cudaGraph_t graph = nullptr;

@@ -44,7 +44,9 @@ TEST_CASE("fake copies: a copy of pageable memory may wait for the stream or not
   CHECK(waited < 64);
 }
 
-TEST_CASE("fake copies: to pageable memory may be done on return or not, to pinned memory is not") {
+TEST_CASE(
+    "fake copies: those to pageable memory may be done on return or not, to pinned memory are "
+    "not") {
   if (kThreadSanitizer) TRAINER_SKIP("what it does is a race, which ThreadSanitizer reports");
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
@@ -69,7 +71,7 @@ TEST_CASE("fake copies: to pageable memory may be done on return or not, to pinn
   CHECK(done < 64);
 }
 
-TEST_CASE("fake copies: between devices, and cudaMemcpyDefault by the kinds of the addresses") {
+TEST_CASE("fake copies: cudaMemcpyDefault copies between devices by the kinds of the addresses") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   float* from = device_values(8);
@@ -110,7 +112,7 @@ TEST_CASE("fake copies: a fill sets bytes") {
   CHECK(std::isnan(values[2]));
 }
 
-TEST_CASE("fake copies: is_device_memory(), true for allocated ranges of that device") {
+TEST_CASE("fake copies: is_device_memory() is true for allocated ranges of that device") {
   const FreshFake fake;
   float* device = device_values(4);
   CHECK(fake::is_device_memory(device, 16));

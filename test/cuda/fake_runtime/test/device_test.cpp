@@ -4,7 +4,7 @@
 
 namespace trainer::test {
 
-TEST_CASE("fake devices: the number that the environment sets, each thread begins with device 0") {
+TEST_CASE("fake devices: the environment sets their number, and each thread begins with device 0") {
   const FreshFake fake("DEVICES", "3");
   int count = 0, device = -1;
   CUDA_CHECK(cudaGetDeviceCount(&count));
@@ -18,7 +18,7 @@ TEST_CASE("fake devices: the number that the environment sets, each thread begin
   CHECK(cudaSetDevice(-1) == cudaErrorInvalidDevice);
 }
 
-TEST_CASE("fake devices: no device, an error") {
+TEST_CASE("fake devices: a call without a device is an error") {
   const FreshFake fake("DEVICES", "0");
   int count = -1;
   CHECK(cudaGetDeviceCount(&count) == cudaErrorNoDevice);
@@ -52,7 +52,8 @@ TEST_CASE("fake devices: versions are those of the headers") {
   CHECK(runtime == CUDART_VERSION);
 }
 
-TEST_CASE("fake devices: a call on a thread that has chosen no device, a context on device 0") {
+TEST_CASE(
+    "fake devices: a call on a thread that has chosen no device makes a context on device 0") {
   const FreshFake fake;
   int count = 0;
   cudaDeviceProp properties{};

@@ -17,7 +17,7 @@ TEST_CASE("fake errors: the last error is the thread's and is forgotten when rea
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("fake errors: cudaGetErrorName() and cudaGetErrorString(), the texts of CUDA") {
+TEST_CASE("fake errors: cudaGetErrorName() and cudaGetErrorString() return the texts of CUDA") {
   CHECK(std::string(cudaGetErrorName(cudaErrorMemoryAllocation)) == "cudaErrorMemoryAllocation");
   CHECK(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
   CHECK(std::string(cudaGetErrorName(static_cast<cudaError_t>(12345))) ==

@@ -65,14 +65,14 @@ TEST_CASE("fake events: a query does not wait") {
   CUDA_CHECK(cudaEventQuery(event));
 }
 
-TEST_CASE("fake events: an event, it belongs to the device that it was made on") {
+TEST_CASE("fake events: an event belongs to the device that it was made on") {
   const FreshFake fake;
   const cudaEvent_t event = make_event();
   CUDA_REQUIRE(cudaSetDevice(1));
   CHECK(cudaEventRecord(event, make_stream()) == cudaErrorInvalidResourceHandle);
 }
 
-TEST_CASE("fake events: a destroyed event, calls with it fail and waits for it stay") {
+TEST_CASE("fake events: calls with a destroyed event fail, and waits for it stay") {
   const FreshFake fake("SEED", "2");
   const cudaStream_t first = make_stream(), second = make_stream();
   const cudaEvent_t event = make_event();
@@ -102,7 +102,7 @@ TEST_CASE("fake events: the time between events needs both, complete and with ti
   CHECK(cudaEventElapsedTime(&ms, first, untimed) == cudaErrorInvalidResourceHandle);
 }
 
-TEST_CASE("fake events: time on a device, kernels take time and late work begins late") {
+TEST_CASE("fake events: kernels take time on a device, and late work begins late") {
   for (const unsigned seed : {1u, 2u, 3u, 4u}) {
     fake::reset();
     fake::seed(seed);

@@ -5,7 +5,7 @@
 #include "cuda/fake_runtime/test/nccl_support.h"
 
 namespace trainer::test {
-TEST_CASE("fake graphs: each launch does all the work again, on memory as it is then") {
+TEST_CASE("fake graphs: each launch does all the work again on memory as it is then") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   float* value = device_values(1);
@@ -94,7 +94,7 @@ TEST_CASE("fake graphs: an instantiated graph outlives the graph, the stream and
   CHECK(cudaGraphExecDestroy(graph) == cudaErrorInvalidValue);
 }
 
-TEST_CASE("fake graphs: a launch into a full queue, waits until the device has done earlier work") {
+TEST_CASE("fake graphs: a launch into a full queue waits until the device has done earlier work") {
   const FreshFake fake("QUEUE", "1");
   const cudaStream_t stream = make_stream();
   Notes done;
@@ -114,7 +114,7 @@ TEST_CASE("fake graphs: a launch into a full queue, waits until the device has d
   CHECK(done.text().size() == 4);
 }
 
-TEST_CASE("fake graphs: a launch into a queue that a collective blocks, waits for the other rank") {
+TEST_CASE("fake graphs: a launch into a queue that a collective blocks waits for the other rank") {
   const FreshFake fake("QUEUE", "1");
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -140,7 +140,7 @@ TEST_CASE("fake graphs: a launch into a queue that a collective blocks, waits fo
   });
 }
 
-TEST_CASE("fake graphs: an empty graph, launched like any other") {
+TEST_CASE("fake graphs: an empty graph is launched like any other") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   const cudaGraphExec_t graph = captured(stream, [] {});

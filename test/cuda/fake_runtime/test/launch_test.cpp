@@ -28,7 +28,7 @@ TEST_CASE("fake launches: a kernel's threads run in its stream") {
   CHECK(threads == 24);
 }
 
-TEST_CASE("fake launches: a grid that no device can run, an error of the launch") {
+TEST_CASE("fake launches: a grid that no device can run is an error of the launch") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   const auto status = [stream](dim3 grid, dim3 block, std::size_t shared) {
@@ -45,7 +45,7 @@ TEST_CASE("fake launches: a grid that no device can run, an error of the launch"
 }
 
 TEST_CASE(
-    "fake launches: cudaLaunchKernelExC(), an error, and dynamic shared memory up to its limit") {
+    "fake launches: cudaLaunchKernelExC() is an error, and dynamic shared memory has its limit") {
   const FreshFake fake;
   const cudaLaunchConfig_t config{};
   CHECK(cudaLaunchKernelExC(&config, nullptr, nullptr) == cudaErrorInvalidDeviceFunction);

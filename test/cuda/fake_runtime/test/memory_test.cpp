@@ -6,7 +6,7 @@
 
 namespace trainer::test {
 
-TEST_CASE("fake memory: new memory, aligned, filled with NaN and inaccessible to the host") {
+TEST_CASE("fake memory: new memory is aligned, filled with NaN and inaccessible to the host") {
   const FreshFake fake;
   float* values = device_values(100);
   CHECK(reinterpret_cast<std::uintptr_t>(values) % 256 == 0);
@@ -19,7 +19,7 @@ TEST_CASE("fake memory: new memory, aligned, filled with NaN and inaccessible to
 #endif
 }
 
-TEST_CASE("fake memory: memory after an operation used it, inaccessible to the host") {
+TEST_CASE("fake memory: memory is inaccessible to the host after an operation used it") {
   const FreshFake fake;
   float* values = device_values(10);
   const cudaStream_t stream = make_stream();
@@ -29,7 +29,7 @@ TEST_CASE("fake memory: memory after an operation used it, inaccessible to the h
 }
 
 TEST_CASE(
-    "fake memory: an operation on another device, freed memory or the next buffer, an error") {
+    "fake memory: an operation on another device, freed memory or the next buffer is an error") {
   const FreshFake fake;
   float* mine = device_values(64);
   float* freed = device_values(64);
@@ -55,7 +55,7 @@ TEST_CASE(
   CHECK_FALSE(ends_normally(other, 0));
 }
 
-TEST_CASE("fake memory: the size of each device, as the environment sets it") {
+TEST_CASE("fake memory: the environment sets the size of each device") {
   const FreshFake fake("MEMORY", "1048576");
   std::size_t free = 0, total = 0;
   float* values = device_values(200'000);
@@ -74,7 +74,7 @@ TEST_CASE("fake memory: the size of each device, as the environment sets it") {
   CUDA_CHECK(cudaMalloc(&more, 300'000));
 }
 
-TEST_CASE("fake memory: a free of memory that is not allocated, an error") {
+TEST_CASE("fake memory: a free of memory that is not allocated is an error") {
   const FreshFake fake;
   float* values = device_values(10);
   float* pinned = pinned_values(10);
@@ -89,7 +89,7 @@ TEST_CASE("fake memory: a free of memory that is not allocated, an error") {
   CUDA_CHECK(cudaFreeHost(nullptr));
 }
 
-TEST_CASE("fake memory: cudaFree, the seed decides whether it waits for the device") {
+TEST_CASE("fake memory: the seed decides whether cudaFree waits for the device") {
   const FreshFake fake;
   int waited = 0;
   for (int i = 0; i < 64; ++i) {
@@ -123,7 +123,9 @@ TEST_CASE("fake memory: left_over counts what was not freed") {
   CHECK(fake::left_over() == 0);
 }
 
-TEST_CASE("fake memory: memory that a program does not free, a message at its end if asked for") {
+TEST_CASE(
+    "fake memory: a message at the end of a program names memory that it does not free if asked "
+    "for") {
   const FreshFake fake("CHECK", "1");
   const auto program = [](bool frees) {
     return run_in_child([frees] {

@@ -41,7 +41,7 @@ TEST_CASE("fake NCCL failures: calls that do not fit each other are reported") {
   }
 }
 
-TEST_CASE("fake NCCL failures: a rank that does not come, a deadlock with a report") {
+TEST_CASE("fake NCCL failures: a rank that does not come is a deadlock with a report") {
   const FreshFake fake("DEADLOCK_MS", "50");
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -60,7 +60,7 @@ TEST_CASE("fake NCCL failures: a rank that does not come, a deadlock with a repo
   });
 }
 
-TEST_CASE("fake NCCL failures: a deadlock, repeated queries of a thread end with an error") {
+TEST_CASE("fake NCCL failures: repeated queries of a thread are an error in a deadlock") {
   const FreshFake fake("DEADLOCK_MS", "50");
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -79,7 +79,7 @@ TEST_CASE("fake NCCL failures: a deadlock, repeated queries of a thread end with
   });
 }
 
-TEST_CASE("fake NCCL failures: waits while another thread works, not a deadlock") {
+TEST_CASE("fake NCCL failures: waits while another thread works are not a deadlock") {
   const FreshFake fake("DEADLOCK_MS", "300");
   on_ranks(2, [](int rank, ncclComm_t comm) {
     const cudaStream_t stream = make_stream();
@@ -95,7 +95,7 @@ TEST_CASE("fake NCCL failures: waits while another thread works, not a deadlock"
   });
 }
 
-TEST_CASE("fake NCCL failures: an abort ends this rank's operations, not those of others") {
+TEST_CASE("fake NCCL failures: an abort ends this rank's operations and not those of others") {
   const FreshFake fake;
   on_ranks_of_one_thread([](const Communicators& comms) {
     const cudaStream_t stream = make_stream();
@@ -130,7 +130,7 @@ TEST_CASE("fake NCCL failures: a rank that waits is freed by an abort on another
   });
 }
 
-TEST_CASE("fake NCCL failures: a first call that connects, waits for the others or for an abort") {
+TEST_CASE("fake NCCL failures: a first call that connects waits for the others or for an abort") {
   const FreshFake fake("DEADLOCK_MS", "2000");
   setenv("TRAINER_FAKE_NCCL_CONNECT", "1", 1);
   fake::reset();
@@ -161,7 +161,7 @@ TEST_CASE("fake NCCL failures: a first call that connects, waits for the others 
   });
 }
 
-TEST_CASE("fake NCCL failures: an initialisation whose ranks do not come, waits until reset()") {
+TEST_CASE("fake NCCL failures: an initialisation whose ranks do not come waits until reset()") {
   const FreshFake fake("DEADLOCK_MS", "50");
   const ncclUniqueId id = unique_id();
   ncclComm_t comm = nullptr;
@@ -191,7 +191,7 @@ TEST_CASE("fake NCCL failures: destroying waits for the other ranks") {
   });
 }
 
-TEST_CASE("fake NCCL failures: a device or a rank twice in a communicator, an error") {
+TEST_CASE("fake NCCL failures: a device or a rank twice in a communicator is an error") {
   const FreshFake fake;
   const ncclUniqueId id = unique_id();
   ncclComm_t comm = nullptr, other = nullptr;
@@ -229,7 +229,7 @@ TEST_CASE("fake NCCL failures: buffers must be memory of the communicator's devi
   });
 }
 
-TEST_CASE("fake NCCL failures: errors that a test asks for, returned") {
+TEST_CASE("fake NCCL failures: errors that a test asks for are returned") {
   const FreshFake fake("FAIL", "ncclGetUniqueId:1:ncclSystemError");
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id) == ncclSystemError);

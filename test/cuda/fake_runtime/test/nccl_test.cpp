@@ -41,7 +41,7 @@ TEST_CASE("fake NCCL: all ranks get the same bits, and not those of a sum in ran
                     [&](float value) { return value != in_rank_order; }));
 }
 
-TEST_CASE("fake NCCL: 16-bit values and averages") {
+TEST_CASE("fake NCCL: 16-bit values and averages are summed") {
   const FreshFake fake;
   on_ranks(2, [](int rank, ncclComm_t comm) {
     const cudaStream_t stream = make_stream();
@@ -60,7 +60,7 @@ TEST_CASE("fake NCCL: 16-bit values and averages") {
   });
 }
 
-TEST_CASE("fake NCCL: a broadcast and an all-gather, in place") {
+TEST_CASE("fake NCCL: a broadcast and an all-gather are done in place") {
   const FreshFake fake("DEVICES", "3");
   on_ranks(3, [](int rank, ncclComm_t comm) {
     const cudaStream_t stream = make_stream();
@@ -154,7 +154,7 @@ TEST_CASE("fake NCCL: one thread leads several ranks by groups") {
   CHECK(ncclGroupEnd() == ncclInvalidUsage);
 }
 
-TEST_CASE("fake NCCL: a communicator that does not block, ncclInProgress until it is ready") {
+TEST_CASE("fake NCCL: a communicator that does not block is ncclInProgress until it is ready") {
   const FreshFake fake;
   const ncclUniqueId id = unique_id();
   const auto wait_until_ready = [](ncclComm_t comm) {

@@ -61,7 +61,7 @@ const char* const kMemoryCalls[] = {"cudaMalloc", "cudaFree", "cudaHostAlloc", "
 }  // namespace
 
 TEST_CASE(
-    "fake peers: a memory call between the launches of two ranks, a deadlock that names both") {
+    "fake peers: a memory call between the launches of two ranks is a deadlock that names both") {
   for (const std::string function : kMemoryCalls) {
     const PeerAccess access;
     const FreshFake fake("DEADLOCK_MS", "100");
@@ -80,7 +80,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("fake peers: memory calls before and after the launches of all ranks, success") {
+TEST_CASE("fake peers: memory calls before and after the launches of all ranks succeed") {
   for (const std::string function : kMemoryCalls) {
     const PeerAccess access;
     const FreshFake fake("DEADLOCK_MS", "2000");
@@ -98,7 +98,7 @@ TEST_CASE("fake peers: memory calls before and after the launches of all ranks, 
   }
 }
 
-TEST_CASE("fake peers: the first launch of a kernel between two ranks' launches, a deadlock") {
+TEST_CASE("fake peers: the first launch of a kernel between two ranks' launches is a deadlock") {
   const PeerAccess access;
   const FreshFake fake("DEADLOCK_MS", "100");
   on_ranks_of_one_thread([](const Communicators& comms) {
@@ -127,7 +127,7 @@ TEST_CASE("fake peers: the first launch of a kernel between two ranks' launches,
   });
 }
 
-TEST_CASE("fake peers: a launch while another thread's memory call waits, a deadlock") {
+TEST_CASE("fake peers: a launch while another thread's memory call waits is a deadlock") {
   const PeerAccess access;
   const FreshFake fake("DEADLOCK_MS", "200");
   on_ranks_of_one_thread([](const Communicators& comms) {
@@ -149,7 +149,7 @@ TEST_CASE("fake peers: a launch while another thread's memory call waits, a dead
   });
 }
 
-TEST_CASE("fake peers: a device without peers, memory calls that wait for no work") {
+TEST_CASE("fake peers: memory calls of a device without peers wait for no work") {
   const PeerAccess access;
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
@@ -167,7 +167,7 @@ TEST_CASE("fake peers: a device without peers, memory calls that wait for no wor
   });
 }
 
-TEST_CASE("fake peers: count_memory_calls, the calls since reset()") {
+TEST_CASE("fake peers: count_memory_calls counts the calls since reset()") {
   const PeerAccess access;
   const FreshFake fake;
   CHECK(fake::count_memory_calls() == 0);

@@ -46,7 +46,7 @@ TEST_CASE("fake streams: eager work runs at once") {
   CHECK(done.text() == "a");
 }
 
-TEST_CASE("fake streams: several streams, they run in every order that the seed can draw") {
+TEST_CASE("fake streams: several streams run in every order that the seed can draw") {
   std::set<std::string> orders;
   for (unsigned seed = 0; seed < 60; ++seed) {
     const FreshFake fake("SEED", std::to_string(seed));
@@ -98,7 +98,7 @@ TEST_CASE("fake streams: synchronising one stream leaves others where they are")
   CHECK(left > 0);
 }
 
-TEST_CASE("fake streams: repeated queries, they end") {
+TEST_CASE("fake streams: repeated queries end") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
   CUDA_CHECK(cudaStreamQuery(stream));
@@ -111,7 +111,7 @@ TEST_CASE("fake streams: repeated queries, they end") {
   CHECK(cudaGetLastError() == cudaErrorNotReady);
 }
 
-TEST_CASE("fake streams: a destroyed stream, it finishes its work and later calls with it fail") {
+TEST_CASE("fake streams: a destroyed stream finishes its work, and later calls with it fail") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream(), other = make_stream();
   const cudaEvent_t event = make_event();
