@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/formats/metrics_json.h"
+#include "hooks/formats/best_json.h"
 #include "hooks/formats/speed_json.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
+#include "results/evaluation/metrics_json.h"
 
 namespace trainer::hooks {
 namespace {

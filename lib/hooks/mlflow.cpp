@@ -5,11 +5,12 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "config/config.h"
-#include "hooks/formats/metrics_json.h"
+#include "hooks/formats/best_json.h"
 #include "hooks/hooks.h"
 #include "hooks/mlflow/sender.h"
 #include "hooks/summary_window.h"
 #include "http/certificates.h"
+#include "results/evaluation/metrics_json.h"
 
 namespace trainer::hooks {
 namespace {

@@ -7,8 +7,9 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/process/process.h"
-#include "hooks/formats/metrics_json.h"
+#include "hooks/formats/best_json.h"
 #include "hooks/formats/speed_json.h"
+#include "results/evaluation/metrics_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -21,16 +22,16 @@ Json metrics_json(const engine::Metrics& metrics) {
     for (const auto& [name, value] : metrics.multi_label.named()) json[name] = value;
     json["known_samples"] = metrics.multi_label.samples;
     json["exact"] = metrics.multi_label.exact;
-    json["labels"] = labels_json(metrics.multi_label);
+    json["labels"] = results::labels_json(metrics.multi_label);
   }
   if (metrics.classes == 0) return json;
   json["correct"] = metrics.correct;
   json["accuracy_low"] = metrics.accuracy_interval.low;
   json["accuracy_high"] = metrics.accuracy_interval.high;
-  if (metrics.classes > kMaxMatrixClasses) {
-    json["class_counts"] = class_counts_json(metrics.confusion);
+  if (metrics.classes > results::kMaxMatrixClasses) {
+    json["class_counts"] = results::class_counts_json(metrics.confusion);
   }
-  add_confusion(json, metrics.confusion);
+  results::add_confusion(json, metrics.confusion);
   return json;
 }
 

@@ -6,9 +6,9 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "cluster/identity.h"
-#include "commands/run_files/run_files.h"
 #include "config/config.h"
 #include "fuzz.h"
+#include "results/run_files/run_files.h"
 
 namespace trainer::fuzz {
 namespace {
@@ -126,12 +126,12 @@ void run_metrics(Bytes input) {
   }
   folder = folder.parent_path();
   expect_errors_only([&] {
-    commands::is_finished(folder);
-    const commands::RunFiles run = commands::read_run(folder);
-    commands::total_steps(run);
-    commands::images_per_second(run);
-    commands::seconds_to_accuracy(run, 0.5);
-    commands::scored_split(run);
+    results::is_finished(folder);
+    const results::RunFiles run = results::read_run(folder);
+    results::total_steps(run);
+    results::images_per_second(run);
+    results::seconds_to_accuracy(run, 0.5);
+    results::scored_split(run);
   });
 }
 

@@ -11,8 +11,7 @@
 #include "results/describe.h"
 #include "results/json.h"
 
-namespace trainer::results {
-namespace field_test {
+namespace trainer::results::field_test {
 
 using Json = nlohmann::ordered_json;
 
@@ -62,10 +61,6 @@ Everything read_with(const std::string& pointer, const Json& value) {
   json[Json::json_pointer(pointer)] = value;
   return from_json<Everything>(json, {"a.json", "make it again"});
 }
-
-}  // namespace field_test
-
-using namespace field_test;
 
 TEST_CASE("to_json writes each form of value, in the order of the fields") {
   CHECK(to_json_line(to_json(Everything{})) == kText);
@@ -155,4 +150,4 @@ TEST_CASE("describe lists the keys of a result with their forms") {
   CHECK(find("points").form.items.at(0).keys.at(0).meaning == "a share");
 }
 
-}  // namespace trainer::results
+}  // namespace trainer::results::field_test

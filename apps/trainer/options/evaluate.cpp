@@ -32,7 +32,7 @@ void add_follow(const Command& command, commands::EvaluateArguments& arguments) 
           "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
 }
 
-void check_positive_class(const commands::DecisionOptions& options) {
+void check_positive_class(const results::DecisionOptions& options) {
   if (!options.positive_class.empty() && !options.curves && options.operating_point.empty()) {
     reject_missing("--positive-class", "--curves or --operating-point");
   }

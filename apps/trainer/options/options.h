@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "commands/load_config/load_config.h"
-#include "commands/open_model/arguments.h"
+#include "commands/model_arguments/model_arguments.h"
 #include "config/config.h"
 #include "context.h"
 #include "options/commands.h"

@@ -15,7 +15,7 @@ void check_predict_options(const commands::PredictArguments& arguments) {
   if (!arguments.sheet.empty() && ending != ".html" && ending != ".htm") {
     reject_value("--sheet", "is an HTML page; give a name that ends in .html");
   }
-  const bool is_occlusion = arguments.heatmaps.method == commands::HeatmapMethod::kOcclusion;
+  const bool is_occlusion = arguments.heatmaps.method == inference::HeatmapMethod::kOcclusion;
   if (is_occlusion && !arguments.heatmaps.layer.empty()) {
     reject_value("--heatmap-layer", "occlusion takes no layer; leave it out");
   }
@@ -41,8 +41,8 @@ void add_heatmaps(const Command& command, commands::HeatmapOptions& options) {
       .add_action(
           "--heatmap-method",
           [&options](const std::string& value) {
-            options.method = value == "occlusion" ? commands::HeatmapMethod::kOcclusion
-                                                  : commands::HeatmapMethod::kGradCam;
+            options.method = value == "occlusion" ? inference::HeatmapMethod::kOcclusion
+                                                  : inference::HeatmapMethod::kGradCam;
           },
           "grad_cam, or occlusion: how much the probability drops where a patch hides the "
           "image")

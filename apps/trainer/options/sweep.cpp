@@ -22,7 +22,7 @@ void add_sweep(CommandLine& line) {
       .choices({"local", "slurm", "kubernetes"});
   command
       .add_option("--max-points", arguments->max_points,
-                  concat("How many points the sweep may have; default ", commands::kMaxPoints))
+                  concat("How many points the sweep may have; default ", results::kMaxPoints))
       .type_name("N")
       .at_least_one();
   command.add_option("--image", arguments->image, "Container image of --launcher kubernetes");

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "commands/compare/diff.h"
-#include "commands/open_model/source.h"
+#include "inference/open_model/source.h"
 
 namespace trainer::commands {
 namespace {
@@ -29,18 +29,18 @@ std::vector<std::int64_t> thin_out(const std::vector<std::int64_t>& steps) {
 
 using Curve = std::map<std::int64_t, double>;  // by step
 
-Curve read_curve(const RunFiles& run, Split split, double MetricsRow::*value) {
+Curve read_curve(const results::RunFiles& run, Split split, double results::MetricsRow::*value) {
   Curve curve;
-  for (const MetricsRow& row : run.metrics) {
+  for (const results::MetricsRow& row : run.metrics) {
     if (row.split == split && std::isfinite(row.*value)) curve[row.step] = row.*value;
   }
   return curve;
 }
 
-void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
-               double MetricsRow::*value, std::vector<Comparison::CurvePoint>& points) {
+void add_curve(const std::vector<results::RunFiles>& runs, Split split, const char* name,
+               double results::MetricsRow::*value, std::vector<Comparison::CurvePoint>& points) {
   std::vector<Curve> curves;
-  for (const RunFiles& run : runs) curves.push_back(read_curve(run, split, value));
+  for (const results::RunFiles& run : runs) curves.push_back(read_curve(run, split, value));
   std::vector<std::int64_t> common;
   for (const auto& [step, number] : curves.front()) {
     const bool all =
@@ -54,11 +54,11 @@ void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
   }
 }
 
-Comparison::Result make_result(const RunFiles& run, ScoredCheckpoint preferred,
+Comparison::Result make_result(const results::RunFiles& run, results::ScoredCheckpoint preferred,
                                std::optional<double> wanted) {
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
-  if (const auto scored = find_scored_result(run, preferred)) {
+  if (const auto scored = results::find_scored_result(run, preferred)) {
     result.split = scored->split;
     result.checkpoint = scored->checkpoint;
     result.loss = scored->metrics.loss;
@@ -67,22 +67,22 @@ Comparison::Result make_result(const RunFiles& run, ScoredCheckpoint preferred,
       result.interval = engine::wilson(scored->metrics.correct, scored->metrics.count);
     }
   }
-  result.images_per_second = images_per_second(run);
+  result.images_per_second = results::images_per_second(run);
   if (run.finished) result.computing_features_rate = run.finished->computing_features_rate;
-  result.total_seconds = total_steps(run).seconds;
+  result.total_seconds = results::total_steps(run).seconds;
   result.wall_seconds = run.wall_seconds;
-  result.cost = cost(run, run.wall_seconds);
-  if (wanted) result.seconds_to_accuracy = seconds_to_accuracy(run, *wanted);
+  result.cost = results::cost(run, run.wall_seconds);
+  if (wanted) result.seconds_to_accuracy = results::seconds_to_accuracy(run, *wanted);
   if (result.seconds_to_accuracy) {
-    result.cost_to_accuracy = cost(run, *result.seconds_to_accuracy);
+    result.cost_to_accuracy = results::cost(run, *result.seconds_to_accuracy);
   }
   return result;
 }
 
-void compare_pairs(const std::vector<RunFiles>& runs, const PredictRun& predict,
+void compare_pairs(const std::vector<results::RunFiles>& runs, const PredictRun& predict,
                    Comparison& comparison) {
   std::vector<std::optional<Predictions>> predictions;
-  for (const RunFiles& run : runs) {
+  for (const results::RunFiles& run : runs) {
     RunPredictions made = predict(run.folder);
     predictions.push_back(std::move(made.predictions));
     if (predictions.back()) continue;
@@ -105,7 +105,7 @@ void compare_pairs(const std::vector<RunFiles>& runs, const PredictRun& predict,
 
 // Adds a note for each run whose results in the table are of another checkpoint than its
 // predictions.
-void add_checkpoint_notes(const std::vector<RunFiles>& runs, Comparison& comparison) {
+void add_checkpoint_notes(const std::vector<results::RunFiles>& runs, Comparison& comparison) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Comparison::Result& result = comparison.results[i];
     const bool has_pair = std::ranges::any_of(comparison.pairs, [i](const Comparison::Pair& pair) {
@@ -113,7 +113,8 @@ void add_checkpoint_notes(const std::vector<RunFiles>& runs, Comparison& compari
     });
     const bool is_other = runs[i].best && !runs[i].best->is_restored && runs[i].finished &&
                           runs[i].best->step != runs[i].finished->steps;
-    if (!has_pair || !is_other || !result.split || result.checkpoint == ScoredCheckpoint::kBest) {
+    if (!has_pair || !is_other || !result.split ||
+        result.checkpoint == results::ScoredCheckpoint::kBest) {
       continue;
     }
     comparison.notes.push_back(
@@ -126,7 +127,7 @@ void add_checkpoint_notes(const std::vector<RunFiles>& runs, Comparison& compari
 }  // namespace
 
 // Values by key, in the order of the first run that has the key.
-std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs) {
+std::vector<Comparison::Setting> differing_settings(const std::vector<results::RunFiles>& runs) {
   std::vector<Comparison::Setting> settings;
   std::map<std::string, std::size_t> place;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -146,32 +147,32 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>&
   return settings;
 }
 
-Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred,
+Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCheckpoint preferred,
                    std::optional<double> wanted_accuracy, const PredictRun& predict) {
   Comparison comparison;
   comparison.wanted_accuracy = wanted_accuracy;
-  for (const RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
+  for (const results::RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
   comparison.settings = differing_settings(runs);
-  add_curve(runs, Split::kTrain, "loss", &MetricsRow::loss, comparison.curve);
+  add_curve(runs, Split::kTrain, "loss", &results::MetricsRow::loss, comparison.curve);
   for (const Split split : {Split::kValidation, Split::kTest}) {
-    add_curve(runs, split, "loss", &MetricsRow::loss, comparison.curve);
-    add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
+    add_curve(runs, split, "loss", &results::MetricsRow::loss, comparison.curve);
+    add_curve(runs, split, "accuracy", &results::MetricsRow::accuracy, comparison.curve);
   }
-  for (const RunFiles& run : runs) {
+  for (const results::RunFiles& run : runs) {
     comparison.results.push_back(make_result(run, preferred, wanted_accuracy));
   }
   compare_pairs(runs, predict, comparison);
-  if (preferred == ScoredCheckpoint::kBest) add_checkpoint_notes(runs, comparison);
+  if (preferred == results::ScoredCheckpoint::kBest) add_checkpoint_notes(runs, comparison);
   return comparison;
 }
 
 namespace {
 
-std::vector<RunFiles> read_runs(const std::vector<std::string>& folders) {
-  std::vector<RunFiles> runs;
+std::vector<results::RunFiles> read_runs(const std::vector<std::string>& folders) {
+  std::vector<results::RunFiles> runs;
   for (const std::string& folder : folders) {
-    check_is_run(folder);
-    runs.push_back(read_run(folder));
+    inference::check_is_run(folder);
+    runs.push_back(results::read_run(folder));
   }
   return runs;
 }
@@ -179,8 +180,9 @@ std::vector<RunFiles> read_runs(const std::vector<std::string>& folders) {
 }  // namespace
 
 int execute(const CompareArguments& arguments, const Context& context) {
-  const std::vector<RunFiles> runs = read_runs(arguments.runs);
-  const auto checkpoint = arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest;
+  const std::vector<results::RunFiles> runs = read_runs(arguments.runs);
+  const auto checkpoint =
+      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest;
   const Comparison comparison =
       compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
         return predict_run(run, checkpoint, arguments.seconds, context.environment, context.warn);
@@ -190,7 +192,7 @@ int execute(const CompareArguments& arguments, const Context& context) {
 }
 
 int execute(const DiffArguments& arguments, const Context& context) {
-  const std::vector<RunFiles> runs = read_runs(arguments.runs);
+  const std::vector<results::RunFiles> runs = read_runs(arguments.runs);
   const RunDiff found = diff(runs[0], runs[1]);
   (arguments.json ? print_diff_json : print_diff)(found, context.out);
   return found.step ? kExitCheck : kExitOk;

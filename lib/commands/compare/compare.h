@@ -9,8 +9,8 @@
 
 #include "commands/compare/predict_run.h"
 #include "commands/context/context.h"
-#include "commands/run_files/run_files.h"
 #include "engine/metrics/metrics.h"
+#include "results/run_files/run_files.h"
 
 namespace trainer::commands {
 
@@ -29,7 +29,8 @@ struct Comparison {
   };
   struct Result {
     std::optional<Split> split;  // nothing for a run that was not evaluated
-    ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;  // the checkpoint of loss and accuracy
+    results::ScoredCheckpoint checkpoint =
+        results::ScoredCheckpoint::kLast;  // the checkpoint of loss and accuracy
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
@@ -53,12 +54,12 @@ struct Comparison {
 
 // Returns the values of the configs and of RunFiles::origin that differ, without places (run.dir,
 // host).
-std::vector<Comparison::Setting> differing_settings(const std::vector<RunFiles>& runs);
+std::vector<Comparison::Setting> differing_settings(const std::vector<results::RunFiles>& runs);
 
 // Returns the predictions of the run in a folder: see predict_run().
 using PredictRun = std::function<RunPredictions(const Path& run)>;
 // Compares at least two runs, by the best checkpoint of each that has one if that is `preferred`.
-Comparison compare(const std::vector<RunFiles>& runs, ScoredCheckpoint preferred,
+Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCheckpoint preferred,
                    std::optional<double> wanted_accuracy, const PredictRun& predict);
 
 void print_comparison(const Comparison& comparison, std::ostream& out);

@@ -14,7 +14,7 @@
 namespace trainer::commands {
 namespace {
 
-void check_ledger(const RunFiles& run) {
+void check_ledger(const results::RunFiles& run) {
   if (!run.ledger.empty() || !run.parameters.empty()) return;
   throw DataError((run.folder / "ledger.csv").string(),
                   "has no step: the run was made with run.ledger: false, or by an older version");
@@ -24,7 +24,7 @@ void check_ledger(const RunFiles& run) {
 // of other lengths and checkpoints have other rows.
 class Ledger {
  public:
-  explicit Ledger(const RunFiles& run) : rows_(run.ledger) {}
+  explicit Ledger(const results::RunFiles& run) : rows_(run.ledger) {}
 
   bool at_end() const { return next_ == rows_.size(); }
   std::int64_t step() const { return rows_[next_].step; }
@@ -57,7 +57,7 @@ class Ledger {
     return *ids_ + id;
   }
 
-  const std::vector<LedgerRow>& rows_;
+  const std::vector<results::LedgerRow>& rows_;
   std::size_t next_ = 0;
   std::int64_t samples_ = 0;
   std::optional<std::uint64_t> ids_ = 0;
@@ -98,7 +98,8 @@ std::vector<RunDiff::Field> differences(const Ledger& a, const Ledger& b) {
 }
 
 // A hash is of the parameters after its step, so that it comes behind the step's own row.
-void compare_hashes(const RunFiles& first, const RunFiles& second, RunDiff& diff) {
+void compare_hashes(const results::RunFiles& first, const results::RunFiles& second,
+                    RunDiff& diff) {
   for (const auto& [step, hash] : first.parameters) {
     const auto found = second.parameters.find(step);
     if (found == second.parameters.end()) continue;
@@ -135,7 +136,7 @@ std::string likely_cause(const RunDiff& diff) {
 
 }  // namespace
 
-RunDiff diff(const RunFiles& first, const RunFiles& second) {
+RunDiff diff(const results::RunFiles& first, const results::RunFiles& second) {
   check_ledger(first);
   check_ledger(second);
   RunDiff diff;

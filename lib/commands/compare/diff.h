@@ -39,7 +39,7 @@ struct RunDiff {
 };
 
 // Throws DataError when a run has no ledger.
-RunDiff diff(const RunFiles& first, const RunFiles& second);
+RunDiff diff(const results::RunFiles& first, const results::RunFiles& second);
 
 void print_diff(const RunDiff& diff, std::ostream& out);
 // {"event":"diff",...}, one line.

@@ -7,8 +7,8 @@
 
 #include "base/notice.h"
 #include "commands/compare/predictions.h"
-#include "commands/run_files/run_files.h"
 #include "config/config.h"
+#include "results/run_files/run_files.h"
 
 namespace trainer::commands {
 
@@ -22,7 +22,7 @@ struct RunPredictions {
 // is asked for, always predicts: stored predictions may be of the best one. There are none if this
 // takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
 // DataError for a damaged predictions.jsonl.
-RunPredictions predict_run(const Path& run, ScoredCheckpoint checkpoint, double seconds,
+RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
                            const config::Environment& environment,
                            const std::function<void(const Notice&)>& warn);
 

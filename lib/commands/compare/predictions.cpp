@@ -8,7 +8,7 @@
 #include "base/formats/json_number.h"
 #include "base/process/shell.h"
 #include "base/text.h"
-#include "commands/run_files/statistics.h"
+#include "results/run_files/statistics.h"
 
 namespace trainer::commands {
 
@@ -50,7 +50,7 @@ std::optional<PairedResult> compare_predictions(const Predictions& first,
                                          : (other ? result.only_second : result.both_wrong);
     ++count;
   }
-  result.probability = mcnemar(result.only_first, result.only_second);
+  result.probability = results::mcnemar(result.only_first, result.only_second);
   return result;
 }
 

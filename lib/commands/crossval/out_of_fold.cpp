@@ -5,21 +5,24 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/numbers/statistics.h"
-#include "commands/open_model/find_class.h"
-#include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
+#include "inference/predict/predict.h"
 #include "model/build_model.h"
+#include "results/evaluation/find_class.h"
 #include "train/open.h"
 
 namespace trainer::commands {
 
-FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold, CheckpointChoice checkpoint,
-                               const config::Environment& environment,
-                               const std::function<void(const Notice&)>& warn) {
-  const OpenedModel opened = open_trained(run.string(), checkpoint, {}, environment, warn);
-  const OpenedSplit split{Split::kValidation, open_split(opened, Split::kValidation)};
+results::FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
+                                        results::CheckpointChoice checkpoint,
+                                        const config::Environment& environment,
+                                        const std::function<void(const Notice&)>& warn) {
+  const inference::OpenedModel opened =
+      inference::open_trained(run.string(), checkpoint, {}, environment, warn);
+  const inference::OpenedSplit split{Split::kValidation,
+                                     inference::open_split(opened, Split::kValidation)};
   warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
@@ -73,7 +76,8 @@ std::string OutOfFold::csv() const {
   return header + '\n' + rows_;
 }
 
-void OutOfFold::begin(const OpenedModel& opened, const OpenedSplit& split, std::int64_t outputs) {
+void OutOfFold::begin(const inference::OpenedModel& opened, const inference::OpenedSplit& split,
+                      std::int64_t outputs) {
   if (all_) return;
   classes_ = split.data.classes;
   const engine::EvaluateOptions options = engine::evaluate_options(opened.config);
@@ -114,11 +118,12 @@ void OutOfFold::add_batch(const data::Dataset& dataset, const data::Batch& batch
 
 void OutOfFold::add_class_row(const std::string& file, std::int64_t fold,
                               std::span<const float> logits, std::int32_t label, LossKind loss) {
-  const std::vector<double> probabilities = compute_probabilities(logits, loss);
+  const std::vector<double> probabilities = results::compute_probabilities(logits, loss);
   const auto predicted = static_cast<std::size_t>(engine::predicted_class(logits, loss));
-  rows_ +=
-      concat(file, ',', fold, ',', has_classes_ ? csv_cell(class_name(classes_, label)) : "", ',',
-             csv_cell(class_name(classes_, predicted)), ',', csv_number(probabilities[predicted]));
+  rows_ += concat(file, ',', fold, ',',
+                  has_classes_ ? csv_cell(results::class_name(classes_, label)) : "", ',',
+                  csv_cell(results::class_name(classes_, predicted)), ',',
+                  csv_number(probabilities[predicted]));
   for (const double p : probabilities) rows_ += ',' + csv_number(p);
   rows_ += '\n';
 }

@@ -10,26 +10,23 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
-#include "commands/open_model/open_model.h"
-#include "commands/open_model/run_archive.h"
 #include "data/samples/loader.h"
 #include "engine/metrics/binary_scores.h"
 #include "engine/metrics/metrics.h"
+#include "inference/open_model/open_model.h"
+#include "inference/open_model/run_archive.h"
+#include "results/crossval/crossval_result.h"
 
 namespace trainer::commands {
-
-struct FoldResult {
-  std::int64_t fold = 0, step = 0;  // the step of the checkpoint
-  engine::Metrics metrics;          // metrics of the samples of the fold
-};
 
 // Collects the predictions of all folds.
 class OutOfFold {
  public:
   // Predicts a fold by its run.
-  FoldResult add_fold(const Path& run, std::int64_t fold, CheckpointChoice checkpoint,
-                      const config::Environment& environment,
-                      const std::function<void(const Notice&)>& warn);
+  results::FoldResult add_fold(const Path& run, std::int64_t fold,
+                               results::CheckpointChoice checkpoint,
+                               const config::Environment& environment,
+                               const std::function<void(const Notice&)>& warn);
 
   // The names of the classes or, of samples with several labels, of the labels.
   const std::vector<std::string>& classes() const { return classes_; }
@@ -52,7 +49,8 @@ class OutOfFold {
 
  private:
   // Starts the sums with the first fold; the others have the same classes (open_split()).
-  void begin(const OpenedModel& opened, const OpenedSplit& split, std::int64_t outputs);
+  void begin(const inference::OpenedModel& opened, const inference::OpenedSplit& split,
+             std::int64_t outputs);
   void add_batch(const data::Dataset& dataset, const data::Batch& batch,
                  std::span<const float> logits, std::int64_t fold, LossKind loss);
   void add_class_row(const std::string& file, std::int64_t fold, std::span<const float> logits,

@@ -8,10 +8,10 @@
 #include "base/text.h"
 #include "commands/data/array_print.h"
 #include "commands/data/check_print.h"
-#include "commands/data/sheet.h"
 #include "commands/suspects/suspects.h"
 #include "data/check.h"
 #include "data/check_arrays.h"
+#include "results/page/sheet.h"
 
 namespace trainer::commands {
 namespace {
@@ -71,7 +71,7 @@ int write_suspects_and_sheet(const DataArguments& arguments, const config::Confi
   }
   if (arguments.json) {
     context.out << to_json(suspects, images);
-    if (!arguments.sheet.empty()) context.out << sheet_json(arguments.sheet);
+    if (!arguments.sheet.empty()) context.out << results::sheet_json(arguments.sheet);
     return kExitOk;
   }
   context.out << to_text(suspects, images);
@@ -89,9 +89,9 @@ int execute(const DataArguments& arguments, const Context& context) {
   if (!arguments.suspects.empty()) return write_suspects_and_sheet(arguments, config, context);
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);
-    write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
+    results::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
     if (arguments.json) {
-      context.out << sheet_json(arguments.sheet);
+      context.out << results::sheet_json(arguments.sheet);
     } else if (!arguments.quiet) {
       context.out << "wrote " << arguments.sheet << '\n';
     }

@@ -5,15 +5,15 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
-#include "commands/ensemble/ensemble.h"
 #include "commands/evaluate/decisions.h"
-#include "commands/evaluate/evaluation_report.h"
 #include "commands/evaluate/follow.h"
-#include "commands/evaluate/thresholds.h"
-#include "commands/open_model/run_archive.h"
 #include "engine/evaluate.h"
 #include "hooks/data_report.h"
+#include "inference/decisions/thresholds.h"
+#include "inference/open_model/run_archive.h"
+#include "inference/predict/ensemble.h"
 #include "model/build_model.h"
+#include "results/evaluation/evaluation_report.h"
 #include "train/open.h"
 #include "train/signals.h"
 
@@ -30,7 +30,7 @@ ModelArguments make_model_arguments(const EvaluateArguments& arguments, const st
 int follow_run(const EvaluateArguments& arguments, const std::string& run, const Context& context) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
-  if (is_config(run)) {
+  if (inference::is_config(run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",
                                  run));
@@ -54,13 +54,13 @@ int follow_run(const EvaluateArguments& arguments, const std::string& run, const
 int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
                    const Context& context) {
   if (arguments.follow) return follow_run(arguments, run, context);
-  const OpenedModel opened = open_model(make_model_arguments(arguments, run), context);
+  const inference::OpenedModel opened = open_model(make_model_arguments(arguments, run), context);
   std::optional<engine::ThresholdGoal> goal;
   if (!arguments.thresholds.empty()) {
-    goal = parse_thresholds(arguments.thresholds, opened, arguments.split);
+    goal = inference::parse_thresholds(arguments.thresholds, opened, arguments.split);
   }
-  const OpenedSplit split =
-      open_split_or_default(opened, goal ? Split::kValidation : parse_split(arguments.split));
+  const inference::OpenedSplit split = inference::open_split_or_default(
+      opened, goal ? Split::kValidation : parse_split(arguments.split));
   context.warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
@@ -71,20 +71,20 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   options.flip = arguments.flip;
   Decisions decisions(arguments.decisions, opened, engine, options, split.split, split.dataset());
   options = decisions.evaluate_options();
-  LabelThresholds thresholds;
+  results::LabelThresholds thresholds;
   const std::optional<engine::Metrics> metrics =
       split.dataset().spec().is_multi_label()
-          ? evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds,
-                            context.warn)
+          ? inference::evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds,
+                                       context.warn)
           : engine::evaluate(engine, split.dataset(), options);
   context.warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
-  context.warn(note_on_predictions(opened));
-  const EvaluationReport report{
+  context.warn(inference::note_on_predictions(opened));
+  const results::EvaluationReport report{
       run, opened.step, opened.checkpoint, split.split, split.data.classes, *metrics, thresholds};
   if (arguments.json) {
-    print_report_json(report, context.out);
+    results::print_report_json(report, context.out);
   } else {
-    print_report(report, arguments.quiet, context.out);
+    results::print_report(report, arguments.quiet, context.out);
   }
   decisions.print({run, arguments.json, arguments.quiet, context.out});
   return kExitOk;
@@ -92,13 +92,13 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
 
 int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
                   const Context& context) {
-  const EnsembleScores scores = evaluate_ensemble(
+  const inference::EnsembleScores scores = inference::evaluate_ensemble(
       open_models(make_model_arguments(arguments, run), arguments.ensemble, context),
       parse_split(arguments.split), arguments.flip, context.warn);
   if (arguments.json) {
-    context.out << ensemble_json(scores) << std::endl;
+    context.out << inference::ensemble_json(scores) << std::endl;
   } else {
-    print_ensemble(scores, arguments.quiet, context.out);
+    inference::print_ensemble(scores, arguments.quiet, context.out);
   }
   return kExitOk;
 }

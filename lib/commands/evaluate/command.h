@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "commands/evaluate/decision_options.h"
-#include "commands/open_model/arguments.h"
+#include "commands/model_arguments/model_arguments.h"
+#include "results/decisions/decision_options.h"
 
 namespace trainer::commands {
 
@@ -19,7 +19,7 @@ struct EvaluateArguments : ModelArguments {
   std::string thresholds;  // how to find the labels' thresholds: f1, sensitivity=S, ...
   std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
-  DecisionOptions decisions;
+  results::DecisionOptions decisions;
   bool json = false;
   bool quiet = false;
 };

@@ -6,17 +6,17 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "commands/evaluate/abstention_report.h"
-#include "commands/evaluate/calibrate.h"
-#include "commands/evaluate/cost_matrix.h"
-#include "commands/evaluate/curves.h"
-#include "commands/evaluate/operate.h"
-#include "commands/evaluate/scored_split.h"
-#include "commands/open_model/calibration_file.h"
-#include "commands/open_model/find_class.h"
-#include "commands/open_model/operating_point_file.h"
-#include "commands/open_model/stored_result.h"
-#include "commands/predict/stored_decisions.h"
+#include "inference/decisions/calibration_file.h"
+#include "inference/decisions/operating_point_file.h"
+#include "inference/decisions/scored_split.h"
+#include "inference/decisions/stored_decisions.h"
+#include "inference/decisions/stored_result.h"
+#include "results/decisions/abstention_report.h"
+#include "results/decisions/calibrate.h"
+#include "results/decisions/cost_matrix.h"
+#include "results/decisions/curves.h"
+#include "results/decisions/operate.h"
+#include "results/evaluation/find_class.h"
 
 namespace trainer::commands {
 namespace {
@@ -29,15 +29,9 @@ constexpr std::size_t kAllPoints = std::numeric_limits<std::size_t>::max() / 2;
 
 }  // namespace
 
-std::string DecisionOptions::first() const {
-  if (calibrate) return "--calibrate";
-  if (curves) return "--curves";
-  if (!operating_point.empty()) return "--operating-point";
-  return abstain ? "--abstain" : "";
-}
-
-Decisions::Decisions(DecisionOptions options, const OpenedModel& opened, engine::Replicas& engine,
-                     engine::EvaluateOptions evaluation, Split split, const data::Dataset& dataset)
+Decisions::Decisions(results::DecisionOptions options, const inference::OpenedModel& opened,
+                     engine::Replicas& engine, engine::EvaluateOptions evaluation, Split split,
+                     const data::Dataset& dataset)
     : options_(std::move(options)),
       opened_(opened),
       engine_(engine),
@@ -45,10 +39,10 @@ Decisions::Decisions(DecisionOptions options, const OpenedModel& opened, engine:
       split_(split),
       dataset_(dataset) {
   if (options_.first().empty()) return;
-  check_class_probabilities(opened_, engine_, dataset_, options_.first());
+  inference::check_class_probabilities(opened_, engine_, dataset_, options_.first());
   check_operating_point();
   if (split_ != Split::kValidation && !first_fitted().empty()) {
-    validation_split_ = open_validation(opened_, first_fitted());
+    validation_split_ = inference::open_validation(opened_, first_fitted());
   }
 }
 
@@ -60,34 +54,34 @@ std::string Decisions::first_fitted() const {
 
 void Decisions::check_operating_point() {
   const std::string& criterion = options_.operating_point;
-  const std::string file = find_cost_file(criterion);
+  const std::string file = results::find_cost_file(criterion);
   if (!file.empty()) {
-    costs_ = read_cost_matrix(file, opened_.classes);
+    costs_ = results::read_cost_matrix(file, opened_.classes);
     if (!options_.positive_class.empty() && !options_.curves) {
       throw ConfigError(
           {}, concat("--positive-class has no meaning for --operating-point ", printable(criterion),
                      ", which has the costs of all classes; leave it out"));
     }
   } else if (!criterion.empty()) {
-    read_operating_criterion(criterion);
+    results::read_operating_criterion(criterion);
   }
   const bool has_threshold = !criterion.empty() && !costs_;
   if (has_threshold || !options_.positive_class.empty()) {
-    find_positive_class(opened_.classes, options_.positive_class);
+    results::find_positive_class(opened_.classes, options_.positive_class);
   }
 }
 
 engine::EvaluateOptions Decisions::evaluate_options() {
   engine::EvaluateOptions options = evaluation_;
   if (!options_.first().empty()) {
-    options.each_batch = keep_scores(dataset_, engine_.outputs(), scores_);
+    options.each_batch = inference::keep_scores(dataset_, engine_.outputs(), scores_);
   }
   return options;
 }
 
 void Decisions::print(const DecisionOutput& output) {
   if (options_.first().empty()) return;
-  check_scores(scores_, split_);
+  inference::check_scores(scores_, split_);
   if (options_.calibrate) calibrate(output);
   if (options_.curves) draw_curves(output);
   if (costs_) {
@@ -101,83 +95,92 @@ void Decisions::print(const DecisionOutput& output) {
 const engine::LabelledLogits& Decisions::find_validation_scores() {
   if (split_ == Split::kValidation) return scores_;
   if (!validation_) {
-    validation_ = score_validation(opened_, engine_, evaluation_, *validation_split_);
+    validation_ = inference::score_validation(opened_, engine_, evaluation_, *validation_split_);
   }
   return *validation_;
 }
 
 void Decisions::calibrate(const DecisionOutput& output) {
-  const CalibrationReport report = commands::calibrate(find_validation_scores(), split_, scores_);
+  const results::CalibrationReport report =
+      results::calibrate(find_validation_scores(), split_, scores_);
   temperature_ = report.temperature;
-  store_and_print(output, "calibrated", kCalibrationFile, calibration_json(report),
-                  [&](const std::string& stored) {
-                    print_calibration(report, stored, output.quiet, output.out);
+  store_and_print(output, "calibrated", results::kCalibrationFile,
+                  results::calibration_json(report), [&](const std::string& stored) {
+                    results::print_calibration(report, stored, output.quiet, output.out);
                   });
 }
 
 void Decisions::draw_curves(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
-  const CurvesReport report = compute_curves(scores_, to_string(split_), classes,
-                                             find_curve_class(classes, options_.positive_class));
+  const results::CurvesReport report =
+      results::compute_curves(scores_, to_string(split_), classes,
+                              results::find_curve_class(classes, options_.positive_class));
   const std::string stored =
-      store_result(opened_, evaluation_.flip, kCurvesFile, curves_json(report, kMaxStoredPoints));
+      inference::store_result(opened_, evaluation_.flip, results::kCurvesFile,
+                              results::curves_json(report, kMaxStoredPoints));
   if (output.json) {
-    return print_result_json("curves", output.run, curves_json(report, kAllPoints), stored,
-                             output.out);
+    return results::print_result_json("curves", output.run,
+                                      results::curves_json(report, kAllPoints), stored, output.out);
   }
   output.out << (output.quiet ? "" : "\n");
-  print_curves(report, stored, output.out);
+  results::print_curves(report, stored, output.out);
 }
 
 void Decisions::find_operating_point(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
-  const std::int64_t positive = find_positive_class(classes, options_.positive_class);
-  const OperatingReport report = find_operating_report(
+  const std::int64_t positive = results::find_positive_class(classes, options_.positive_class);
+  const results::OperatingReport report = results::find_operating_report(
       options_.operating_point, positive, classes.at(positive),
       classes.size() == 2 ? choose_temperature() : 1, find_validation_scores(), split_, scores_);
-  if (classes.size() == 2) threshold_ = DecisionThreshold{positive, report.log_odds};
-  store_and_print(
-      output, "operating_point", kOperatingPointFile, operating_point_json(report),
-      [&](const std::string& stored) { print_operating_point(report, stored, output.out); });
+  if (classes.size() == 2) threshold_ = results::DecisionThreshold{positive, report.log_odds};
+  store_and_print(output, "operating_point", results::kOperatingPointFile,
+                  results::operating_point_json(report), [&](const std::string& stored) {
+                    results::print_operating_point(report, stored, output.out);
+                  });
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
-  const CostReport report = make_cost_report(options_.operating_point, *costs_, opened_.classes,
-                                             choose_temperature(), to_string(split_), scores_);
-  store_and_print(
-      output, "operating_point", kOperatingPointFile, costs_json(report),
-      [&](const std::string& stored) { print_costs(report, stored, output.quiet, output.out); });
+  const results::CostReport report =
+      results::make_cost_report(options_.operating_point, *costs_, opened_.classes,
+                                choose_temperature(), to_string(split_), scores_);
+  store_and_print(output, "operating_point", results::kOperatingPointFile,
+                  results::costs_json(report), [&](const std::string& stored) {
+                    results::print_costs(report, stored, output.quiet, output.out);
+                  });
 }
 
 void Decisions::abstain(const DecisionOutput& output) {
-  PredictOptions options;
+  results::PredictOptions options;
   options.loss = evaluation_.loss;
   options.flip = evaluation_.flip;
   options.temperature = choose_temperature();
   options.costs = costs_;
   options.threshold = threshold_;
   std::string criterion = options_.operating_point;
-  if (!costs_ && !threshold_) criterion = use_operating_point(opened_, options, opened_.warn);
-  AbstentionReport report =
-      make_abstention_report(*options_.abstain, options, find_validation_scores(), split_, scores_);
+  if (!costs_ && !threshold_)
+    criterion = inference::use_operating_point(opened_, options, opened_.warn);
+  results::AbstentionReport report = results::make_abstention_report(
+      *options_.abstain, options, find_validation_scores(), split_, scores_);
   report.criterion = std::move(criterion);
-  store_and_print(output, "abstention", kAbstentionFile, abstention_json(report),
-                  [&](const std::string& stored) { print_abstention(report, stored, output.out); });
+  store_and_print(
+      output, "abstention", results::kAbstentionFile, results::abstention_json(report),
+      [&](const std::string& stored) { results::print_abstention(report, stored, output.out); });
 }
 
 void Decisions::store_and_print(
     const DecisionOutput& output, const char* event, const char* file, const Json& result,
     const std::function<void(const std::string& stored)>& print_text) const {
-  const std::string stored = store_result(opened_, evaluation_.flip, file, result);
+  const std::string stored = inference::store_result(opened_, evaluation_.flip, file, result);
   const auto contradiction = result.at("contradiction").get<std::string>();
   if (!contradiction.empty()) opened_.warn(concat(opened_.path, ": ", contradiction));
-  if (output.json) return print_result_json(event, output.run, result, stored, output.out);
+  if (output.json) return results::print_result_json(event, output.run, result, stored, output.out);
   output.out << (output.quiet ? "" : "\n");
   print_text(stored);
 }
 
 double Decisions::choose_temperature() {
-  if (!temperature_) temperature_ = find_temperature(opened_, evaluation_.flip, opened_.warn);
+  if (!temperature_)
+    temperature_ = inference::find_temperature(opened_, evaluation_.flip, opened_.warn);
   return *temperature_;
 }
 

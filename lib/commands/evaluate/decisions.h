@@ -9,13 +9,13 @@
 #include <string>
 
 #include "base/split.h"
-#include "commands/evaluate/decision_options.h"
-#include "commands/open_model/open_model.h"
-#include "commands/open_model/run_archive.h"
-#include "commands/predict/predict.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/calibration.h"
 #include "engine/metrics/operating_point.h"
+#include "inference/open_model/open_model.h"
+#include "inference/open_model/run_archive.h"
+#include "inference/predict/predict.h"
+#include "results/decisions/decision_options.h"
 
 namespace trainer::commands {
 
@@ -33,8 +33,9 @@ class Decisions {
   // The model, the engine and the data set must outlive it. `evaluation` are the options of the
   // evaluation, with which the validation split is evaluated where it is needed. Throws ConfigError
   // for options that this model cannot follow.
-  Decisions(DecisionOptions options, const OpenedModel& opened, engine::Replicas& engine,
-            engine::EvaluateOptions evaluation, Split split, const data::Dataset& dataset);
+  Decisions(results::DecisionOptions options, const inference::OpenedModel& opened,
+            engine::Replicas& engine, engine::EvaluateOptions evaluation, Split split,
+            const data::Dataset& dataset);
 
   // Returns the options of the evaluation, which collects the scores.
   engine::EvaluateOptions evaluate_options();
@@ -63,19 +64,20 @@ class Decisions {
   // Returns the temperature that this command has found, or else that of the run.
   double choose_temperature();
 
-  DecisionOptions options_;
-  const OpenedModel& opened_;
+  results::DecisionOptions options_;
+  const inference::OpenedModel& opened_;
   engine::Replicas& engine_;
   engine::EvaluateOptions evaluation_;
   Split split_;
   const data::Dataset& dataset_;
-  engine::LabelledLogits scores_;                // scores of the evaluated split
-  std::optional<OpenedSplit> validation_split_;  // set if it is needed beside the evaluated split
+  engine::LabelledLogits scores_;  // scores of the evaluated split
+  std::optional<inference::OpenedSplit>
+      validation_split_;  // set if it is needed beside the evaluated split
   std::optional<engine::LabelledLogits> validation_;
   std::optional<engine::CostMatrix> costs_;  // the operating point's costs, in place of a threshold
   // Results that later options of the command use, also if no run stores them.
   std::optional<double> temperature_;
-  std::optional<DecisionThreshold> threshold_;  // set only for two classes
+  std::optional<results::DecisionThreshold> threshold_;  // set only for two classes
 };
 
 }  // namespace trainer::commands

@@ -17,13 +17,13 @@
 #include "checkpoint/lock.h"
 #include "checkpoint/run_links.h"
 #include "checkpoint/store.h"
-#include "commands/open_model/run_archive.h"
 #include "config/keys.h"
 #include "data/open.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
 #include "hooks/interval.h"
+#include "inference/open_model/run_archive.h"
 #include "model/build_model.h"
 #include "train/open.h"
 #include "train/run_dir.h"
@@ -67,10 +67,10 @@ std::string list_first(const std::set<std::int64_t>& steps) {
 // is resumed with another config.
 class CheckpointEvaluator {
  public:
-  CheckpointEvaluator(const OpenedModel& trained, Split split)
+  CheckpointEvaluator(const inference::OpenedModel& trained, Split split)
       : config_(trained.config),
         split_(split),
-        data_(open_split(trained, split)),
+        data_(inference::open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
                                    config_.seed),
                 config_, engine::open_backends(config_), engine::Engine::Use::kEvaluate) {
@@ -78,11 +78,11 @@ class CheckpointEvaluator {
     if (!line.empty()) trained.warn(line);
   }
 
-  bool fits(const OpenedModel& trained) const {
+  bool fits(const inference::OpenedModel& trained) const {
     return config::to_yaml(trained.config) == config::to_yaml(config_);
   }
   // Nothing when a signal came.
-  std::optional<engine::Metrics> run(const OpenedModel& trained) {
+  std::optional<engine::Metrics> run(const inference::OpenedModel& trained) {
     engine_.load(trained.file, trained.path);
     engine::EvaluateOptions options = engine::evaluate_options(config_);
     options.cancelled = [] { return train::SignalWatch::received() != nullptr; };
@@ -268,10 +268,10 @@ class RunFollower {
 
   // False when the checkpoint was removed before it was read: there is a newer one then.
   bool evaluate(const checkpoint::Saved& saved, std::filesystem::file_time_type written) {
-    std::optional<OpenedModel> trained;
+    std::optional<inference::OpenedModel> trained;
     try {
-      trained = open_trained(saved.path.string(), CheckpointChoice::kDefault, options_.overrides,
-                             options_.environment, options_.warn);
+      trained = inference::open_trained(saved.path.string(), results::CheckpointChoice::kDefault,
+                                        options_.overrides, options_.environment, options_.warn);
     } catch (const DataError& error) {
       if (!std::filesystem::exists(saved.path)) return false;
       options_.warn(error.what());
@@ -343,7 +343,7 @@ class RunFollower {
                          "on a faster machine"));
   }
 
-  void start_hooks(const OpenedModel& trained) {
+  void start_hooks(const inference::OpenedModel& trained) {
     hooks::RunInfo info;
     info.name = trained.config.name;
     info.dir = folder_;

@@ -4,8 +4,8 @@
 #include "base/formats/table.h"
 #include "commands/export/export_json.h"
 #include "commands/export/onnx_metadata.h"
-#include "commands/open_model/calibration_file.h"
-#include "commands/open_model/run_archive.h"
+#include "inference/decisions/calibration_file.h"
+#include "inference/open_model/run_archive.h"
 #include "model/files/export.h"
 #include "model/files/onnx.h"
 #include "model/files/scale_logits.h"
@@ -28,11 +28,12 @@ std::string describe_exported_temperature(const std::string& format,
 int execute(const ExportArguments& arguments, const Context& context) {
   const std::string format =
       model::find_export_format(arguments.format, arguments.output, arguments.overwrite);
-  OpenedModel opened = open_model(arguments, context);
+  inference::OpenedModel opened = open_model(arguments, context);
   ExportedTemperature temperature;
-  if (!arguments.uncalibrated) temperature.value = find_temperature(opened, false, context.warn);
+  if (!arguments.uncalibrated)
+    temperature.value = inference::find_temperature(opened, false, context.warn);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                sample_spec(opened), opened.config.seed);
+                                                inference::sample_spec(opened), opened.config.seed);
   if (format == "keras_h5") {
     const config::Model& config = opened.config.model;
     if (temperature.value != 1) {
@@ -52,9 +53,9 @@ int execute(const ExportArguments& arguments, const Context& context) {
   if (arguments.json) {
     print_exported_json(opened, format, arguments.output, temperature, context.out);
   } else if (!arguments.quiet) {
-    const bool is_best = opened.checkpoint == CheckpointChoice::kBest;
+    const bool is_best = opened.checkpoint == results::CheckpointChoice::kBest;
     const std::string what =
-        is_config(arguments.model)
+        inference::is_config(arguments.model)
             ? "the untrained model"
             : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
     context.out << arguments.output << ": " << what << " of " << arguments.model << ", as "

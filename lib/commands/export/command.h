@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "commands/open_model/arguments.h"
+#include "commands/model_arguments/model_arguments.h"
 
 namespace trainer::commands {
 

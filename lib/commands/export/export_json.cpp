@@ -6,7 +6,7 @@
 
 namespace trainer::commands {
 
-void print_exported_json(const OpenedModel& opened, const std::string& format,
+void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
                          const std::string& output, const ExportedTemperature& temperature,
                          std::ostream& out) {
   nlohmann::ordered_json json{{"event", "exported"},

@@ -4,7 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "commands/open_model/open_model.h"
+#include "inference/open_model/open_model.h"
 
 namespace trainer::commands {
 
@@ -16,7 +16,7 @@ struct ExportedTemperature {
 
 // Prints {"event":"exported","output":...,"format":...,"run":...,"step":...}, and of a calibrated
 // model "temperature" and "temperature_applied".
-void print_exported_json(const OpenedModel& opened, const std::string& format,
+void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
                          const std::string& output, const ExportedTemperature& temperature,
                          std::ostream& out);
 

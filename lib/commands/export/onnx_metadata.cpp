@@ -4,8 +4,8 @@
 
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "commands/evaluate/thresholds.h"
-#include "commands/open_model/operating_point_file.h"
+#include "inference/decisions/operating_point_file.h"
+#include "inference/decisions/thresholds.h"
 
 namespace trainer::commands {
 namespace {
@@ -36,8 +36,9 @@ std::string describe_reading(const config::Data& data) {
   return text + ", 0 to 255";
 }
 
-void add_operating_point(const OpenedModel& opened, double temperature, OnnxMetadata& metadata) {
-  const auto point = find_operating_point(opened, false, opened.warn);
+void add_operating_point(const inference::OpenedModel& opened, double temperature,
+                         OnnxMetadata& metadata) {
+  const auto point = inference::find_operating_point(opened, false, opened.warn);
   if (!point) return;
   // predict uses the threshold of two classes alone.
   if (!point->costs && opened.classes.size() != 2) return;
@@ -58,7 +59,7 @@ void add_operating_point(const OpenedModel& opened, double temperature, OnnxMeta
 
 }  // namespace
 
-OnnxMetadata make_onnx_metadata(const OpenedModel& opened, double temperature) {
+OnnxMetadata make_onnx_metadata(const inference::OpenedModel& opened, double temperature) {
   const config::Normalize normalize = config::find_normalize(opened.config.data);
   OnnxMetadata metadata{
       {"classes", to_json_line(opened.classes)},
@@ -70,7 +71,7 @@ OnnxMetadata make_onnx_metadata(const OpenedModel& opened, double temperature) {
       {"run", concat(opened.config.name, ", step ", opened.step)}};
   if (opened.is_multi_label()) {
     metadata.emplace_back("output", "a logit for each of the classes, which are labels");
-    add_thresholds(opened, metadata);
+    inference::add_thresholds(opened, metadata);
   }
   add_operating_point(opened, temperature, metadata);
   return metadata;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "commands/open_model/open_model.h"
+#include "inference/open_model/open_model.h"
 
 namespace trainer::commands {
 
@@ -15,7 +15,7 @@ namespace trainer::commands {
 // criterion, and either "costs", a row of costs per true class, or, of two classes,
 // "positive_class" and "log_odds", from which on that class is decided for; null if it never is.
 // The odds are those of logits that are divided by `temperature`.
-std::vector<std::pair<std::string, std::string>> make_onnx_metadata(const OpenedModel& opened,
-                                                                    double temperature);
+std::vector<std::pair<std::string, std::string>> make_onnx_metadata(
+    const inference::OpenedModel& opened, double temperature);
 
 }  // namespace trainer::commands

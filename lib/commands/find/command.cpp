@@ -3,9 +3,9 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "commands/find/find_chart.h"
-#include "commands/sweep/grid.h"
 #include "model/build_model.h"
 #include "model/files/import.h"
+#include "results/sweeps/grid.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
 
@@ -35,10 +35,10 @@ int execute(const FindArguments& arguments, const Context& context) {
   }
   const config::Config config = load(arguments, context).config;
   context.warn(backend::device_warning(engine::device_options(config.parallel)));
-  Chart chart;
+  results::Chart chart;
   if (arguments.what == "learning-rate") {
     const RangeTest test = test_rates(arguments, config, context);
-    const std::string key = learning_rate_key(config);
+    const std::string key = results::learning_rate_key(config);
     (arguments.json ? print_range_test_json : print_range_test)(test, key, context.out);
     chart = make_chart(test);
   } else {
@@ -46,7 +46,7 @@ int execute(const FindArguments& arguments, const Context& context) {
     (arguments.json ? print_batch_sizes_json : print_batch_sizes)(sizes, context.out);
     chart = make_chart(sizes);
   }
-  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, svg_document(chart));
+  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, results::svg_document(chart));
   return kExitOk;
 }
 

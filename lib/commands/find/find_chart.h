@@ -7,8 +7,8 @@
 namespace trainer::commands {
 
 // Returns the loss, and the smoothed loss, over the learning rate.
-Chart make_chart(const RangeTest& test);
+results::Chart make_chart(const RangeTest& test);
 // Returns the throughput over the batch size.
-Chart make_chart(const BatchSizes& sizes);
+results::Chart make_chart(const BatchSizes& sizes);
 
 }  // namespace trainer::commands

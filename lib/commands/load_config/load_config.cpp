@@ -2,14 +2,14 @@
 
 #include "backend/open.h"
 #include "commands/new/image_config.h"
-#include "commands/open_model/recorded_paths.h"
-#include "commands/open_model/source.h"
+#include "inference/open_model/recorded_paths.h"
+#include "inference/open_model/source.h"
 
 namespace trainer::commands {
 
 config::LoadedConfig load(const ConfigArguments& arguments, const Context& context) {
-  if (is_run(arguments.path))
-    return load_recorded(arguments.path, arguments.overrides, context.environment);
+  if (inference::is_run(arguments.path))
+    return inference::load_recorded(arguments.path, arguments.overrides, context.environment);
   return config::load_config(find_config(arguments.path, arguments.overrides, context),
                              arguments.overrides, context.environment);
 }
@@ -17,7 +17,8 @@ config::LoadedConfig load(const ConfigArguments& arguments, const Context& conte
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Context& context,
                                       int local_size) {
   ConfigArguments every = arguments;
-  if (!is_run(every.path)) every.path = find_config(arguments.path, arguments.overrides, context);
+  if (!inference::is_run(every.path))
+    every.path = find_config(arguments.path, arguments.overrides, context);
   config::LoadedConfig loaded = load(every, context);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||

@@ -5,9 +5,9 @@
 #include "base/process/shell.h"
 #include "commands/new/csv_settings.h"
 #include "commands/new/image_config.h"
-#include "commands/open_model/recorded_paths.h"
-#include "commands/open_model/source.h"
 #include "config/describe/emit.h"
+#include "inference/open_model/recorded_paths.h"
+#include "inference/open_model/source.h"
 
 namespace trainer::commands {
 namespace {
@@ -15,10 +15,11 @@ namespace {
 std::string make_config_text(const NewArguments& arguments, const std::string& output,
                              const Context& context) {
   const Path source = arguments.source;
-  const SourceKind kind = find_source_kind(source);
-  if (kind == SourceKind::kConfig) reject_installed_elsewhere(source.string());
-  const bool is_config = kind == SourceKind::kConfig && std::filesystem::exists(source);
-  if (!is_config && kind != SourceKind::kRun) {
+  const inference::SourceKind kind = inference::find_source_kind(source);
+  if (kind == inference::SourceKind::kConfig)
+    inference::reject_installed_elsewhere(source.string());
+  const bool is_config = kind == inference::SourceKind::kConfig && std::filesystem::exists(source);
+  if (!is_config && kind != inference::SourceKind::kRun) {
     for (const config::Override& setting : arguments.settings) {
       if (is_of_csv(setting)) continue;
       throw ConfigError({}, concat("--set ", setting.path,
@@ -40,8 +41,9 @@ std::string make_config_text(const NewArguments& arguments, const std::string& o
                                  ", whose model.backbone names the backbone"));
   }
   const config::LoadedConfig loaded =
-      is_config ? config::load_config(arguments.source, arguments.settings, context.environment)
-                : load_recorded(arguments.source, arguments.settings, context.environment);
+      is_config
+          ? config::load_config(arguments.source, arguments.settings, context.environment)
+          : inference::load_recorded(arguments.source, arguments.settings, context.environment);
   return config::commented_yaml(loaded.config);
 }
 

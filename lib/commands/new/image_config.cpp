@@ -8,8 +8,9 @@
 #include "base/text.h"
 #include "commands/new/csv_settings.h"
 #include "commands/new/starter.h"
-#include "commands/open_model/source.h"
 #include "commands/weights/weights.h"
+#include "config/pretrained.h"
+#include "inference/open_model/source.h"
 
 namespace trainer::commands {
 namespace {
@@ -128,12 +129,12 @@ void write_config(const std::string& text, const std::string& output,
 
 std::string find_config(const std::string& source, const std::vector<config::Override>& settings,
                         const Context& context) {
-  const SourceKind kind = find_source_kind(source);
-  if (kind == SourceKind::kConfig) {
-    reject_installed_elsewhere(source);
+  const inference::SourceKind kind = inference::find_source_kind(source);
+  if (kind == inference::SourceKind::kConfig) {
+    inference::reject_installed_elsewhere(source);
     return source;
   }
-  if (kind == SourceKind::kRun) {
+  if (kind == inference::SourceKind::kRun) {
     throw ConfigError({}, concat(source,
                                  " is a run; this command takes a config: write one with `trainer "
                                  "new ",

@@ -6,12 +6,12 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/process/memory.h"
-#include "commands/open_model/source.h"
 #include "commands/plan/device_plan.h"
 #include "commands/plan/print_graphs.h"
 #include "commands/plan/rate_plot.h"
 #include "commands/plan/resolved.h"
 #include "config/machine.h"
+#include "inference/open_model/source.h"
 #include "model/files/import.h"
 #include "train/host_memory.h"
 #include "train/process_group.h"
@@ -42,7 +42,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
     context.warn(line);
   }
   context.warn(model::missing_weights(config.model, context.environment));
-  if (!is_run(arguments.path)) model::check_weights(model, config.model);
+  if (!inference::is_run(arguments.path)) model::check_weights(model, config.model);
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, rate_plot(config, *report.steps));

@@ -12,11 +12,11 @@ namespace trainer::commands {
 namespace {
 
 // Returns the phases of the schedule in order, up to the end of the training.
-std::vector<Chart::Band> list_phases(const config::Config& config,
-                                     const train::TrainingPlan& plan) {
+std::vector<results::Chart::Band> list_phases(const config::Config& config,
+                                              const train::TrainingPlan& plan) {
   const config::Schedule& schedule = config.schedule;
   const double epochs = plan.epoch(plan.total_steps);
-  std::vector<Chart::Band> phases;
+  std::vector<results::Chart::Band> phases;
   const auto add = [&](const char* name, double end) {
     const double begin = phases.empty() ? 0 : phases.back().end;
     if (end > begin && begin < epochs) phases.push_back({begin, std::min(end, epochs), name});
@@ -58,8 +58,9 @@ std::vector<std::int64_t> list_notable_steps(const optim::LearningRate& rate,
 std::vector<std::int64_t> list_drawn_steps(std::int64_t total_steps,
                                            const std::vector<std::int64_t>& notable) {
   std::vector<std::int64_t> steps = notable;
-  const std::int64_t spaced =
-      total_steps > kMaxChartPoints ? kMaxChartPoints - std::ssize(notable) : kMaxChartPoints;
+  const std::int64_t spaced = total_steps > results::kMaxChartPoints
+                                  ? results::kMaxChartPoints - std::ssize(notable)
+                                  : results::kMaxChartPoints;
   const std::int64_t stride = (total_steps + spaced - 1) / spaced;
   for (std::int64_t step = 0; step < total_steps; step += stride) steps.push_back(step);
   std::ranges::sort(steps);
@@ -67,16 +68,17 @@ std::vector<std::int64_t> list_drawn_steps(std::int64_t total_steps,
   return steps;
 }
 
-Chart make_rate_chart(const config::Config& config, const train::TrainingPlan& plan) {
+results::Chart make_rate_chart(const config::Config& config, const train::TrainingPlan& plan) {
   const optim::LearningRate rate = train::staged_learning_rate(config, plan);
   const std::int64_t steps = plan.total_steps;
-  Chart chart{"rate",
-              "Learning rate of " + config.name,
-              concat("epoch (", plan.steps_per_epoch,
-                     plan.steps_per_epoch == 1 ? " step" : " steps", " each, ", steps, " in all)"),
-              "learning rate",
-              {{"learning rate", {}}},
-              true};
+  results::Chart chart{
+      "rate",
+      "Learning rate of " + config.name,
+      concat("epoch (", plan.steps_per_epoch, plan.steps_per_epoch == 1 ? " step" : " steps",
+             " each, ", steps, " in all)"),
+      "learning rate",
+      {{"learning rate", {}}},
+      true};
   chart.bands = list_phases(config, plan);
   if (steps == 0) return chart;
   const auto point = [&](std::int64_t step) { return std::pair(plan.epoch(step), rate(step)); };
@@ -91,7 +93,7 @@ Chart make_rate_chart(const config::Config& config, const train::TrainingPlan& p
 }  // namespace
 
 std::string rate_plot(const config::Config& config, const train::TrainingPlan& steps) {
-  return svg_document(make_rate_chart(config, steps));
+  return results::svg_document(make_rate_chart(config, steps));
 }
 
 }  // namespace trainer::commands

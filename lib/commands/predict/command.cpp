@@ -6,14 +6,15 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
-#include "commands/ensemble/ensemble.h"
-#include "commands/evaluate/thresholds.h"
-#include "commands/predict/abstain.h"
-#include "commands/predict/features.h"
 #include "commands/predict/labels.h"
 #include "commands/predict/prediction_writer.h"
 #include "commands/predict/sheet.h"
-#include "commands/predict/stored_decisions.h"
+#include "inference/decisions/find_abstention.h"
+#include "inference/decisions/stored_decisions.h"
+#include "inference/decisions/thresholds.h"
+#include "inference/predict/ensemble.h"
+#include "inference/predict/features.h"
+#include "results/decisions/abstain.h"
 
 namespace trainer::commands {
 namespace {
@@ -23,8 +24,8 @@ namespace {
 class ClassOutput {
  public:
   // `logits` as of PredictionWriter. The other arguments outlive the object.
-  ClassOutput(const PredictArguments& arguments, const OpenedModel& opened,
-              const std::vector<PredictionInput>& inputs, std::int64_t logits,
+  ClassOutput(const PredictArguments& arguments, const inference::OpenedModel& opened,
+              const std::vector<inference::PredictionInput>& inputs, std::int64_t logits,
               const Context& context)
       : arguments_(arguments),
         inputs_(inputs),
@@ -46,8 +47,8 @@ class ClassOutput {
   void show_abstentions(double confidence) { writer_.show_abstentions(confidence); }
   void header() { writer_.header(); }
 
-  void add(std::size_t number, const Prediction& prediction) {
-    const PredictionInput& input = inputs_[number];
+  void add(std::size_t number, const results::Prediction& prediction) {
+    const inference::PredictionInput& input = inputs_[number];
     if (!prediction.error.empty()) return skipped_.add("skipped: " + prediction.error);
     if (sheet_) sheet_->add(number, prediction);
     writer_.write(input, prediction, heatmaps_ ? heatmaps_->write(number, input, prediction) : "");
@@ -67,7 +68,7 @@ class ClassOutput {
 
  private:
   const PredictArguments& arguments_;
-  const std::vector<PredictionInput>& inputs_;
+  const std::vector<inference::PredictionInput>& inputs_;
   const Context& context_;
   PredictionWriter writer_;
   SkippedFiles skipped_;
@@ -75,11 +76,13 @@ class ClassOutput {
   std::optional<PredictionSheet> sheet_;
 };
 
-int predict_features(const PredictArguments& arguments, const OpenedModel& opened,
-                     const std::vector<PredictionInput>& inputs, const Context& context) {
-  FeatureEngine features = make_feature_engine(opened, inputs, arguments.layer);
+int predict_features(const PredictArguments& arguments, const inference::OpenedModel& opened,
+                     const std::vector<inference::PredictionInput>& inputs,
+                     const Context& context) {
+  inference::FeatureEngine features =
+      inference::make_feature_engine(opened, inputs, arguments.layer);
   SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
-  const std::int64_t images = write_features(
+  const std::int64_t images = inference::write_features(
       features, inputs, arguments.limit, arguments.features,
       [&](const std::string& reason) { skipped.add("skipped, its features are NaN: " + reason); });
   if (!arguments.quiet) {
@@ -91,8 +94,8 @@ int predict_features(const PredictArguments& arguments, const OpenedModel& opene
 }
 
 // Writes the labels above their thresholds, of a model of several labels per image.
-int write_labels(const PredictArguments& arguments, const OpenedModel& opened,
-                 const std::vector<PredictionInput>& inputs, const Context& context) {
+int write_labels(const PredictArguments& arguments, const inference::OpenedModel& opened,
+                 const std::vector<inference::PredictionInput>& inputs, const Context& context) {
   const std::pair<const char*, bool> unfit[] = {
       {"--top", arguments.top.has_value()},
       {"--heatmap", !arguments.heatmaps.folder.empty()},
@@ -105,38 +108,38 @@ int write_labels(const PredictArguments& arguments, const OpenedModel& opened,
                                  " is for one class per image; this model has several labels, each "
                                  "with a threshold of its own"));
   }
-  const auto engine = make_engine(opened, inputs);
+  const auto engine = inference::make_engine(opened, inputs);
   LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
-                     read_thresholds(opened, arguments.flip).logits, inputs, arguments.logits,
-                     context.out);
+                     inference::read_thresholds(opened, arguments.flip).logits, inputs,
+                     arguments.logits, context.out);
   writer.header();
   SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
-  for (const PredictionInput& input : inputs) {
-    const auto each = [&](const Output& output) {
+  for (const inference::PredictionInput& input : inputs) {
+    const auto each = [&](const results::Output& output) {
       if (output.error.empty()) return writer.write(input, output);
       skipped.add("skipped: " + output.error);
     };
-    for_each_output(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
-                    each);
+    inference::for_each_output(*engine, input,
+                               {opened.config.model.loss, arguments.limit, arguments.flip}, each);
   }
   return skipped.exit_code(inputs);
 }
 
 int predict_mean(const PredictArguments& arguments, const Context& context) {
-  const auto members = open_ensemble(open_models(arguments, arguments.ensemble, context),
-                                     arguments.images, parse_split(arguments.split),
-                                     arguments.on_error != OnError::kFail, context.warn);
-  const EnsembleMember& first = members.front();
-  for (const EnsembleMember& member : members) {
-    context.warn(note_on_predictions(member.opened));
-    note_unused_results(member.opened, context.warn);
+  const auto members = inference::open_ensemble(open_models(arguments, arguments.ensemble, context),
+                                                arguments.images, parse_split(arguments.split),
+                                                arguments.on_error != OnError::kFail, context.warn);
+  const inference::EnsembleMember& first = members.front();
+  for (const inference::EnsembleMember& member : members) {
+    context.warn(inference::note_on_predictions(member.opened));
+    inference::note_unused_results(member.opened, context.warn);
   }
   ClassOutput output(arguments, first.opened, first.inputs, 0, context);
   output.header();
   for (std::size_t input = 0; input < first.inputs.size(); ++input) {
-    predict_ensemble(members, input,
-                     {first.opened.config.model.loss, arguments.limit, arguments.flip},
-                     [&](const Prediction& prediction) { output.add(input, prediction); });
+    inference::predict_ensemble(
+        members, input, {first.opened.config.model.loss, arguments.limit, arguments.flip},
+        [&](const results::Prediction& prediction) { output.add(input, prediction); });
   }
   return output.finish();
 }
@@ -173,35 +176,37 @@ int execute(const PredictArguments& given, const Context& context) {
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
-  const OpenedModel opened = open_model(arguments, context);
+  const inference::OpenedModel opened = open_model(arguments, context);
   if (given.images.empty() && context.has_piped_text && context.has_piped_text()) {
     context.warn(
         "no images are named, so that a split of the data is predicted; to predict the "
         "files that standard input names, give `-` behind the run");
   }
-  const auto inputs = open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
-                                             arguments.on_error != OnError::kFail, context.warn);
+  const auto inputs =
+      inference::open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
+                                        arguments.on_error != OnError::kFail, context.warn);
   if (!arguments.features.empty()) return predict_features(arguments, opened, inputs, context);
-  context.warn(note_on_predictions(opened));
+  context.warn(inference::note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
-  const auto engine = make_engine(opened, inputs);
+  const auto engine = inference::make_engine(opened, inputs);
   ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->outputs() : 0, context);
-  PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
-  if (!arguments.uncalibrated) use_temperature(opened, options, context.warn);
-  if (!arguments.default_threshold) use_operating_point(opened, options, context.warn);
-  std::optional<Abstention> abstention;
+  results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
+  if (!arguments.uncalibrated) inference::use_temperature(opened, options, context.warn);
+  if (!arguments.default_threshold) inference::use_operating_point(opened, options, context.warn);
+  std::optional<results::Abstention> abstention;
   if (arguments.abstain) {
-    abstention = find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
+    abstention =
+        inference::find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
     context.warn(Notice::note(abstention->text()));
-    warn_of_abstention(opened, arguments.flip, *arguments.abstain, context.warn);
+    inference::warn_of_abstention(opened, arguments.flip, *arguments.abstain, context.warn);
     output.show_abstentions(abstention->confidence);
   }
   output.header();
-  Coverage coverage;
+  results::Coverage coverage;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    predict(*engine, inputs[i], options, [&](const Prediction& prediction) {
+    inference::predict(*engine, inputs[i], options, [&](const results::Prediction& prediction) {
       if (!abstention || !prediction.error.empty()) return output.add(i, prediction);
-      Prediction decided = prediction;
+      results::Prediction decided = prediction;
       coverage.decide(*abstention, decided);
       output.add(i, decided);
     });

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/open_model/arguments.h"
+#include "commands/model_arguments/model_arguments.h"
 #include "commands/predict/heatmap_writer.h"
 #include "commands/predict/skipped_files.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/predict/heatmap_files.h"
+#include "inference/predict/heatmap_files.h"
 
 namespace trainer::commands {
 
@@ -13,7 +13,7 @@ struct HeatmapOptions {
   std::string folder;      // the folder of the files; no heatmaps when empty
   std::string class_name;  // the predicted class when empty
   std::string layer;       // see HeatmapMaker
-  HeatmapMethod method = HeatmapMethod::kGradCam;
+  inference::HeatmapMethod method = inference::HeatmapMethod::kGradCam;
   bool overwrite = false;  // replaces existing files
 };
 
@@ -22,16 +22,18 @@ class HeatmapWriter {
  public:
   // Makes the folder. `limit`: samples per input. Throws ConfigError as find_class(), HeatmapMaker
   // and HeatmapFolder do, and then makes nothing.
-  HeatmapWriter(const HeatmapOptions& options, const OpenedModel& opened,
-                const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> limit);
+  HeatmapWriter(const HeatmapOptions& options, const inference::OpenedModel& opened,
+                const std::vector<inference::PredictionInput>& inputs,
+                std::optional<std::int64_t> limit);
 
   // Writes the heatmap of a prediction for `inputs[input]`, which is `data`. Returns its path.
-  std::string write(std::size_t input, const PredictionInput& data, const Prediction& prediction);
+  std::string write(std::size_t input, const inference::PredictionInput& data,
+                    const results::Prediction& prediction);
 
  private:
   std::optional<std::int64_t> label_;  // the class to show; the predicted one without it
-  HeatmapMaker maker_;
-  HeatmapFolder folder_;
+  inference::HeatmapMaker maker_;
+  inference::HeatmapFolder folder_;
 };
 
 }  // namespace trainer::commands

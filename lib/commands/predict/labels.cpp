@@ -18,15 +18,16 @@ double probability(float logit) { return sigmoid(static_cast<double>(logit)); }
 }  // namespace
 
 LabelWriter::LabelWriter(const std::string& format, const std::vector<std::string>& labels,
-                         std::vector<double> thresholds, const std::vector<PredictionInput>& inputs,
-                         bool logits, std::ostream& out)
+                         std::vector<double> thresholds,
+                         const std::vector<inference::PredictionInput>& inputs, bool logits,
+                         std::ostream& out)
     : format_(format),
       thresholds_(std::move(thresholds)),
       has_logits_(logits),
       has_files_(inputs.size() > 1),
       out_(out) {
   for (const std::string& label : labels) labels_.push_back(printable(label));
-  for (const PredictionInput& input : inputs) {
+  for (const inference::PredictionInput& input : inputs) {
     has_known_ = has_known_ || input.dataset().spec().is_multi_label();
     has_files_ = has_files_ || input.one_per_file;
     for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
@@ -35,7 +36,7 @@ LabelWriter::LabelWriter(const std::string& format, const std::vector<std::strin
   }
 }
 
-std::vector<std::size_t> LabelWriter::predicted(const Output& output) const {
+std::vector<std::size_t> LabelWriter::predicted(const results::Output& output) const {
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < output.logits.size(); ++i) {
     if (static_cast<double>(output.logits[i]) > thresholds_[i]) indices.push_back(i);
@@ -43,8 +44,8 @@ std::vector<std::size_t> LabelWriter::predicted(const Output& output) const {
   return indices;
 }
 
-std::vector<std::size_t> LabelWriter::known(const PredictionInput& input,
-                                            const Output& output) const {
+std::vector<std::size_t> LabelWriter::known(const inference::PredictionInput& input,
+                                            const results::Output& output) const {
   const std::span<const std::int32_t> present = input.dataset().label_set_at(output.index).present;
   return {present.begin(), present.end()};
 }
@@ -71,13 +72,14 @@ void LabelWriter::header() {
   }
 }
 
-void LabelWriter::write(const PredictionInput& input, const Output& output) {
+void LabelWriter::write(const inference::PredictionInput& input, const results::Output& output) {
   if (format_ == "csv") return write_csv(input, output);
   if (format_ == "jsonl") return write_json(input, output);
   write_table(input, output);
 }
 
-void LabelWriter::write_table(const PredictionInput& input, const Output& output) {
+void LabelWriter::write_table(const inference::PredictionInput& input,
+                              const results::Output& output) {
   if (has_files_) {
     out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
          << printable(input.name_of(output.index));
@@ -97,7 +99,8 @@ void LabelWriter::write_table(const PredictionInput& input, const Output& output
   out_ << '\n';
 }
 
-void LabelWriter::write_csv(const PredictionInput& input, const Output& output) {
+void LabelWriter::write_csv(const inference::PredictionInput& input,
+                            const results::Output& output) {
   if (has_files_) out_ << csv_cell(input.name_of(output.index)) << ',';
   out_ << output.index << ',' << csv_cell(join_names(predicted(output)));
   if (has_known_) out_ << ',' << csv_cell(join_names(known(input, output)));
@@ -108,7 +111,8 @@ void LabelWriter::write_csv(const PredictionInput& input, const Output& output) 
   out_ << '\n';
 }
 
-void LabelWriter::write_json(const PredictionInput& input, const Output& output) {
+void LabelWriter::write_json(const inference::PredictionInput& input,
+                             const results::Output& output) {
   nlohmann::ordered_json json;
   if (has_files_) json["file"] = input.name_of(output.index);
   json["index"] = output.index;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/predict/predict.h"
+#include "inference/predict/predict.h"
 
 namespace trainer::commands {
 
@@ -15,19 +15,20 @@ class LabelWriter {
   // `format`: table, csv or jsonl. `thresholds`: by label, the logit above which it is predicted.
   // `logits`: whether to write the logits, too.
   LabelWriter(const std::string& format, const std::vector<std::string>& labels,
-              std::vector<double> thresholds, const std::vector<PredictionInput>& inputs,
+              std::vector<double> thresholds, const std::vector<inference::PredictionInput>& inputs,
               bool logits, std::ostream& out);
   void header();
   // The input is one of the constructor's.
-  void write(const PredictionInput& input, const Output& output);
+  void write(const inference::PredictionInput& input, const results::Output& output);
 
  private:
-  void write_table(const PredictionInput& input, const Output& output);
-  void write_csv(const PredictionInput& input, const Output& output);
-  void write_json(const PredictionInput& input, const Output& output);
+  void write_table(const inference::PredictionInput& input, const results::Output& output);
+  void write_csv(const inference::PredictionInput& input, const results::Output& output);
+  void write_json(const inference::PredictionInput& input, const results::Output& output);
   // Returns the indices of the predicted labels, and those of the labels that a sample has.
-  std::vector<std::size_t> predicted(const Output& output) const;
-  std::vector<std::size_t> known(const PredictionInput& input, const Output& output) const;
+  std::vector<std::size_t> predicted(const results::Output& output) const;
+  std::vector<std::size_t> known(const inference::PredictionInput& input,
+                                 const results::Output& output) const;
   std::string join_names(const std::vector<std::size_t>& indices) const;
 
   std::string format_;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/predict/predict.h"
+#include "inference/predict/predict.h"
 
 namespace trainer::commands {
 
@@ -18,24 +18,24 @@ class PredictionWriter {
   // otherwise the predicted class and (except in a table) the probabilities of all. `logits`: how
   // many the model gives, to show them too; 0 shows none.
   PredictionWriter(const std::string& format, std::vector<std::string> classes,
-                   const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
-                   std::ostream& out, std::int64_t logits = 0);
+                   const std::vector<inference::PredictionInput>& inputs,
+                   std::optional<std::int64_t> top, std::ostream& out, std::int64_t logits = 0);
   // Call it before header(): shows for each sample whether the model abstained, and no class then.
   // `confidence`: that below which it does, for JSON; above 1 if it always does.
   void show_abstentions(double confidence);
   void header();
   // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
-  void write(const PredictionInput& input, const Prediction& prediction,
+  void write(const inference::PredictionInput& input, const results::Prediction& prediction,
              const std::string& heatmap = "");
 
  private:
-  void write_table(const PredictionInput& input, const Prediction& prediction);
-  void write_csv(const PredictionInput& input, const Prediction& prediction);
-  void write_json(const PredictionInput& input, const Prediction& prediction,
+  void write_table(const inference::PredictionInput& input, const results::Prediction& prediction);
+  void write_csv(const inference::PredictionInput& input, const results::Prediction& prediction);
+  void write_json(const inference::PredictionInput& input, const results::Prediction& prediction,
                   const std::string& heatmap);
 
   // The classes to show after the first, likeliest first; equal ones by their number.
-  std::vector<std::size_t> runners_up(const Prediction& prediction) const;
+  std::vector<std::size_t> runners_up(const results::Prediction& prediction) const;
 
   std::string format_;
   std::vector<std::string> classes_;

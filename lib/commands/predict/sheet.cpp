@@ -5,17 +5,17 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/open_model/find_class.h"
-#include "commands/predict/sample_pixels.h"
+#include "inference/predict/sample_pixels.h"
+#include "results/evaluation/find_class.h"
 #include "results/page/page.h"
 
 namespace trainer::commands {
 
-PredictionSheet::PredictionSheet(const std::vector<PredictionInput>& inputs,
+PredictionSheet::PredictionSheet(const std::vector<inference::PredictionInput>& inputs,
                                  std::vector<std::string> classes,
                                  std::optional<std::int64_t> limit, std::int64_t samples)
     : inputs_(inputs), classes_(std::move(classes)) {
-  for (const PredictionInput& input : inputs) {
+  for (const inference::PredictionInput& input : inputs) {
     const DType type = input.dataset().spec().image_type;
     if (type != DType::kUInt8 && type != DType::kFloat32) {
       throw ConfigError({}, concat("--sheet: images of ", to_string(type), " cannot be shown"));
@@ -32,27 +32,28 @@ bool PredictionSheet::is_chosen(std::size_t input, std::int64_t index) const {
   return (place + 1) * chosen_ / total_ > place * chosen_ / total_;
 }
 
-SampleTile PredictionSheet::make_tile(const PredictionInput& input,
-                                      const Prediction& prediction) const {
+results::SampleTile PredictionSheet::make_tile(const inference::PredictionInput& input,
+                                               const results::Prediction& prediction) const {
   const data::DatasetSpec& spec = input.dataset().spec();
-  const std::string name = class_name(classes_, prediction.predicted);
+  const std::string name = results::class_name(classes_, prediction.predicted);
   const double p = prediction.probabilities[prediction.predicted];
-  SampleTile tile;
-  tile.picture = encode_picture(to_pixels(read_image(input.dataset(), prediction.index), spec),
-                                spec.image_shape);
+  results::SampleTile tile;
+  tile.picture = results::encode_picture(
+      inference::to_pixels(inference::read_image(input.dataset(), prediction.index), spec),
+      spec.image_shape);
   tile.name = input.one_per_file ? input.name_of(prediction.index)
                                  : concat(input.name, " number ", prediction.index);
   tile.picture_text = concat("Sample ", tile.name, ": predicted ", name);
-  tile.lines.push_back(
-      concat(prediction.abstained ? "abstains; likeliest " : "", bold(name), ' ', fixed(p, 4)));
+  tile.lines.push_back(concat(prediction.abstained ? "abstains; likeliest " : "",
+                              results::bold(name), ' ', fixed(p, 4)));
   if (!prediction.label) return tile;
   tile.is_wrong = *prediction.label != prediction.predicted && !prediction.abstained;
   tile.lines.push_back(concat(tile.is_wrong ? "wrong, true: " : "true: ",
-                              bold(class_name(classes_, *prediction.label))));
+                              results::bold(results::class_name(classes_, *prediction.label))));
   return tile;
 }
 
-void PredictionSheet::add(std::size_t input, const Prediction& prediction) {
+void PredictionSheet::add(std::size_t input, const results::Prediction& prediction) {
   std::optional<std::int32_t> key;
   if (!prediction.abstained) key = prediction.predicted;
   Group& group = groups_[key];
@@ -85,17 +86,19 @@ std::string PredictionSheet::html(const std::string& title) const {
   if (right_ < labelled_) body += " Wrong ones have a bar at their left.";
   body += "</p>\n";
   for (const auto& [key, group] : groups_) {
-    body += heading(concat(key ? class_name(classes_, *key) : "No class (the model abstains)", " (",
-                           grouped(group.count), ")"));
+    body += results::heading(
+        concat(key ? results::class_name(classes_, *key) : "No class (the model abstains)", " (",
+               grouped(group.count), ")"));
     std::vector<const Shown*> order;
     for (const Shown& shown : group.shown) order.push_back(&shown);
     std::ranges::stable_sort(
         order, [](const Shown* a, const Shown* b) { return a->probability < b->probability; });
-    std::vector<SampleTile> tiles;
+    std::vector<results::SampleTile> tiles;
     for (const Shown* shown : order) tiles.push_back(shown->tile);
-    body += tiles.empty() ? std::string("<p>None of them is shown.</p>\n") : sample_list(tiles);
+    body += tiles.empty() ? std::string("<p>None of them is shown.</p>\n")
+                          : results::sample_list(tiles);
   }
-  return page(title, body);
+  return results::page(title, body);
 }
 
 }  // namespace trainer::commands

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/predict/predict.h"
+#include "inference/predict/predict.h"
 #include "results/page/picture.h"
 
 namespace trainer::commands {
@@ -17,11 +17,12 @@ class PredictionSheet {
  public:
   // `inputs` must outlive the sheet; `limit`: samples of each input. Shows at most `samples`
   // images, evenly spaced over all. Throws ConfigError for images of a type that cannot be shown.
-  PredictionSheet(const std::vector<PredictionInput>& inputs, std::vector<std::string> classes,
-                  std::optional<std::int64_t> limit, std::int64_t samples);
+  PredictionSheet(const std::vector<inference::PredictionInput>& inputs,
+                  std::vector<std::string> classes, std::optional<std::int64_t> limit,
+                  std::int64_t samples);
 
   // Adds a prediction without an error for `inputs[input]`. Reads its image if that is shown.
-  void add(std::size_t input, const Prediction& prediction);
+  void add(std::size_t input, const results::Prediction& prediction);
 
   // Returns the page: the shown images by predicted class, the least certain of each class first.
   std::string html(const std::string& title) const;
@@ -30,7 +31,7 @@ class PredictionSheet {
 
  private:
   struct Shown {
-    SampleTile tile;
+    results::SampleTile tile;
     double probability = 0;  // the probability of the predicted class
   };
   // The predictions of one class, or those without a class because the model abstained.
@@ -40,9 +41,10 @@ class PredictionSheet {
   };
 
   bool is_chosen(std::size_t input, std::int64_t index) const;
-  SampleTile make_tile(const PredictionInput& input, const Prediction& prediction) const;
+  results::SampleTile make_tile(const inference::PredictionInput& input,
+                                const results::Prediction& prediction) const;
 
-  const std::vector<PredictionInput>& inputs_;
+  const std::vector<inference::PredictionInput>& inputs_;
   std::vector<std::string> classes_;
   std::vector<std::int64_t> starts_;     // number of the first sample of each input among all
   std::int64_t total_ = 0, chosen_ = 0;  // samples, and how many of them are to be shown

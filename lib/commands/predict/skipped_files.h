@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "commands/context/context.h"
-#include "commands/predict/predict.h"
+#include "inference/predict/predict.h"
 
 namespace trainer::commands {
 
@@ -33,7 +33,7 @@ class SkippedFiles {
 
   // Warns of their number. Returns the code of a data error if there are some, or if files of a
   // split were left out that the config does not leave out, unless they are to be skipped.
-  int exit_code(const std::vector<PredictionInput>& inputs) const {
+  int exit_code(const std::vector<inference::PredictionInput>& inputs) const {
     if (count_ > 0) {
       context_.warn(concat(count_, count_ == 1 ? " file was skipped" : " files were skipped"));
     }

@@ -6,25 +6,27 @@
 #include "base/formats/json.h"
 #include "base/text.h"
 #include "checkpoint/run_links.h"
-#include "commands/crossval/crossval.h"
-#include "commands/open_model/source.h"
-#include "commands/report/html.h"
-#include "commands/sweep/summary.h"
+#include "inference/open_model/source.h"
+#include "inference/predict/mistakes.h"
+#include "results/crossval/crossval_result.h"
+#include "results/pages/html.h"
+#include "results/sweeps/summary.h"
 
 namespace trainer::commands {
 namespace {
 
-MistakeOptions mistake_options(const ReportArguments& arguments, const Context& context) {
+inference::MistakeOptions mistake_options(const ReportArguments& arguments,
+                                          const Context& context) {
   return {static_cast<std::size_t>(arguments.mistakes),
           arguments.seconds,
-          arguments.last ? CheckpointChoice::kLast : CheckpointChoice::kDefault,
+          arguments.last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kDefault,
           arguments.overrides,
           context.environment,
           context.warn};
 }
 
 // Warns of mistakes that could not be looked for. Returns whether they could.
-bool check_mistakes(const Mistakes& mistakes, const Context& context) {
+bool check_mistakes(const results::Mistakes& mistakes, const Context& context) {
   if (mistakes.failed) {
     context.warn(concat("the report has no mistakes and no pictures: ", mistakes.reason,
                         "; --mistakes 0 leaves them out"));
@@ -33,28 +35,29 @@ bool check_mistakes(const Mistakes& mistakes, const Context& context) {
 }
 
 // Warns of points whose files could not be read. Returns whether there are none.
-bool check_points(const Summary& summary, const Context& context) {
-  for (const PointState& point : summary.points) {
-    if (point.kind != PointState::Kind::kDamaged) continue;
+bool check_points(const results::Summary& summary, const Context& context) {
+  for (const results::PointState& point : summary.points) {
+    if (point.kind != results::PointState::Kind::kDamaged) continue;
     context.warn(concat("the report has no results of ", point.point.name, ": ", point.message));
   }
-  return !has_damaged(summary.points);
+  return !results::has_damaged(summary.points);
 }
 
 // Returns whether all parts of the report were made.
 bool report_run(const ReportArguments& arguments, const Path& folder, const Path& output,
                 const Context& context) {
-  check_is_run(folder);
-  const RunFiles run = read_run(folder);
-  Mistakes mistakes;
+  inference::check_is_run(folder);
+  const results::RunFiles run = results::read_run(folder);
+  results::Mistakes mistakes;
   if (arguments.mistakes == 0) {
     mistakes.reason = "--mistakes 0";
   } else {
-    mistakes = find_mistakes(folder, mistake_options(arguments, context));
+    mistakes = inference::find_mistakes(folder, mistake_options(arguments, context));
   }
-  write_run_report(run, mistakes, output);
+  results::write_run_report(run, mistakes, output);
   if (!arguments.plots.empty() || arguments.output.empty()) {
-    write_run_plots(run, arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
+    results::write_run_plots(run,
+                             arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
   }
   return check_mistakes(mistakes, context);
 }
@@ -68,35 +71,37 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
                       "--last needs a run or a sweep; a cross-validation has the predictions of "
                       "one kind of checkpoint");
   }
-  const SweepPlan plan = read_plan(folder);
+  const results::SweepPlan plan = results::read_plan(folder);
   const std::size_t count = plan.points.size();
-  MistakeOptions options = mistake_options(arguments, context);
-  options.checkpoint = read_crossval_checkpoint(folder);
+  inference::MistakeOptions options = mistake_options(arguments, context);
+  options.checkpoint = results::read_crossval_checkpoint(folder);
   options.split = Split::kValidation;
   options.most = (options.most + count - 1) / count;
   options.seconds /= static_cast<double>(count);
-  std::vector<Mistakes> folds;
+  std::vector<results::Mistakes> folds;
   bool is_whole = true;
   for (std::size_t fold = 0; fold < count && arguments.mistakes > 0; ++fold) {
-    folds.push_back(find_mistakes(folder / plan.points[fold].name, options));
+    folds.push_back(inference::find_mistakes(folder / plan.points[fold].name, options));
     folds.back().split = concat("fold ", fold + 1);
     is_whole = check_mistakes(folds.back(), context) && is_whole;
   }
-  const auto scored = options.checkpoint == CheckpointChoice::kBest ? ScoredCheckpoint::kBest
-                                                                    : ScoredCheckpoint::kLast;
-  const Summary summary = summarize(plan, collect(plan), arguments.to_accuracy, scored);
-  write_crossval_report(summary, folds, folder, output);
+  const auto scored = options.checkpoint == results::CheckpointChoice::kBest
+                          ? results::ScoredCheckpoint::kBest
+                          : results::ScoredCheckpoint::kLast;
+  const results::Summary summary =
+      results::summarize(plan, results::collect(plan), arguments.to_accuracy, scored);
+  results::write_crossval_report(summary, folds, folder, output);
   return is_whole && check_points(summary, context);
 }
 
 // Returns whether all parts of the report were made.
 bool report_sweep(const ReportArguments& arguments, const Path& folder, const Path& output,
                   const Context& context) {
-  const SweepPlan plan = read_plan(folder);
-  const Summary summary =
-      summarize(plan, collect(plan), arguments.to_accuracy,
-                arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest);
-  write_sweep_report(summary, folder, output);
+  const results::SweepPlan plan = results::read_plan(folder);
+  const results::Summary summary = results::summarize(
+      plan, results::collect(plan), arguments.to_accuracy,
+      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest);
+  results::write_sweep_report(summary, folder, output);
   return check_points(summary, context);
 }
 
@@ -113,7 +118,7 @@ int execute(const ReportArguments& arguments, const Context& context) {
     check_output_path("--output", output, arguments.overwrite);
   }
   bool is_whole = true;
-  if (std::filesystem::exists(folder / kCrossvalFile)) {
+  if (std::filesystem::exists(folder / results::kCrossvalFile)) {
     is_whole = report_crossval(arguments, folder, output, context);
   } else if (is_sweep) {
     is_whole = report_sweep(arguments, folder, output, context);

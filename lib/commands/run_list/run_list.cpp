@@ -15,8 +15,8 @@
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
-#include "commands/run_files/data_name.h"
-#include "commands/run_files/run_files.h"
+#include "results/run_files/data_name.h"
+#include "results/run_files/run_files.h"
 
 namespace trainer::commands {
 namespace {
@@ -46,11 +46,11 @@ void find_runs(const Path& folder, int depth, std::vector<Path>& found) {
   for (const Path& child : children) find_runs(child, depth + 1, found);
 }
 
-std::optional<RunValue> find_run_value(const RunFiles& run) {
+std::optional<RunValue> find_run_value(const results::RunFiles& run) {
   if (run.best) return RunValue{run.best->metric, run.best->value, run.best->step, true};
-  const std::optional<Split> split = scored_split(run);
+  const std::optional<Split> split = results::scored_split(run);
   if (!split) return std::nullopt;
-  const SplitResult& result = run.finished->splits.at(*split);
+  const results::SplitResult& result = run.finished->splits.at(*split);
   const bool has_accuracy = std::isfinite(result.accuracy);
   return RunValue{concat(to_string(*split), has_accuracy ? "/accuracy" : "/loss"),
                   has_accuracy ? result.accuracy : result.loss, run.finished->steps, false};
@@ -81,7 +81,7 @@ RunRow read_row(const Path& folder) {
   row.folder = folder;
   row.checkpoint_bytes = measure_checkpoints(folder);
   try {
-    const RunFiles run = read_run(folder);
+    const results::RunFiles run = results::read_run(folder);
     row.started = run.started;
     row.name = run.name;
     row.state = checkpoint::is_in_use(folder) ? "running"
@@ -89,8 +89,8 @@ RunRow read_row(const Path& folder) {
                                               : "not finished";
     row.wall_seconds = run.wall_seconds;
     row.value = find_run_value(run);
-    row.data = find_data_name(run.config);
-    for (const RunFiles::SplitSize& split : run.splits) {
+    row.data = results::find_data_name(run.config);
+    for (const results::RunFiles::SplitSize& split : run.splits) {
       if (split.split == Split::kTrain) row.training_samples = split.samples;
     }
     for (const auto& [what, text] : run.origin) {

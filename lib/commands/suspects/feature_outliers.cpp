@@ -6,21 +6,23 @@
 #include <utility>
 
 #include "base/error.h"
-#include "commands/open_model/run_archive.h"
-#include "commands/predict/features.h"
 #include "commands/suspects/outliers.h"
 #include "data/samples/splits.h"
+#include "inference/open_model/run_archive.h"
+#include "inference/predict/features.h"
 #include "model/build_model.h"
 #include "model/features.h"
 
 namespace trainer::commands {
 namespace {
 
-bool has_features(const OpenedModel& opened, const std::vector<PredictionInput>& inputs) {
+bool has_features(const inference::OpenedModel& opened,
+                  const std::vector<inference::PredictionInput>& inputs) {
   try {
-    model::cut_at_features(model::build_model(opened.config.model, opened.config.data,
-                                              sample_spec(opened, inputs), opened.config.seed),
-                           "");
+    model::cut_at_features(
+        model::build_model(opened.config.model, opened.config.data,
+                           inference::sample_spec(opened, inputs), opened.config.seed),
+        "");
     return true;
   } catch (const ConfigError&) {
     return false;
@@ -29,27 +31,28 @@ bool has_features(const OpenedModel& opened, const std::vector<PredictionInput>&
 
 // Images that a run judges, as the run reads them.
 struct RunImages {
-  std::vector<std::size_t> images;     // of LabelledImages
-  std::vector<PredictionInput> input;  // one, with these images in the same order
+  std::vector<std::size_t> images;                // of LabelledImages
+  std::vector<inference::PredictionInput> input;  // one, with these images in the same order
 };
 
 // Opens all images from which those that a run judges are taken. Throws DataError.
-PredictionInput open_candidates(const OpenedModel& opened, bool is_crossval,
-                                const std::function<void(const Notice&)>& warn) {
+inference::PredictionInput open_candidates(const inference::OpenedModel& opened, bool is_crossval,
+                                           const std::function<void(const Notice&)>& warn) {
   if (!is_crossval) {
-    return std::move(open_prediction_inputs(opened, {}, Split::kValidation, false, warn).front());
+    return std::move(
+        inference::open_prediction_inputs(opened, {}, Split::kValidation, false, warn).front());
   }
-  PredictionInput input;
+  inference::PredictionInput input;
   input.name = opened.path;
-  input.images.dataset = open_undivided_training_data(opened).train;
+  input.images.dataset = inference::open_undivided_training_data(opened).train;
   input.images.labelled = true;
   return input;
 }
 
 // Returns the candidates that are among `judged`. The data may have changed since, so that they are
 // found by name.
-RunImages take_judged(PredictionInput candidates, const LabelledImages& images, Split split,
-                      std::set<std::size_t> judged) {
+RunImages take_judged(inference::PredictionInput candidates, const LabelledImages& images,
+                      Split split, std::set<std::size_t> judged) {
   RunImages result;
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < candidates.dataset().size(); ++i) {
@@ -71,11 +74,12 @@ struct Features {
   std::size_t width = 0;
 };
 
-Features compute_features(const OpenedModel& opened, const std::vector<PredictionInput>& input) {
-  FeatureEngine engine = make_feature_engine(opened, input, "");
+Features compute_features(const inference::OpenedModel& opened,
+                          const std::vector<inference::PredictionInput>& input) {
+  inference::FeatureEngine engine = inference::make_feature_engine(opened, input, "");
   Features features;
   features.width = static_cast<std::size_t>(engine.engine->outputs());
-  for_each_output(*engine.engine, input.front(), {}, [&](const Output& output) {
+  inference::for_each_output(*engine.engine, input.front(), {}, [&](const results::Output& output) {
     features.values.insert(features.values.end(), output.logits.begin(), output.logits.end());
   });
   return features;
@@ -93,7 +97,8 @@ void add_outliers(const std::vector<std::size_t>& images, const Features& featur
 
 // Reports that the training data of a run of crossval has changed. Throws DataError for arrays, in
 // which another image may have the number of one that was judged.
-void report_change(const OpenedModel& opened, const std::function<void(const Notice&)>& warn) {
+void report_change(const inference::OpenedModel& opened,
+                   const std::function<void(const Notice&)>& warn) {
   if (!config::is_image_format(opened.config.data.format)) {
     throw DataError(opened.path,
                     "the arrays of the training data are not what they were when the run was "
@@ -121,10 +126,10 @@ std::vector<FeatureOutlier> find_feature_outliers(const LabelledImages& images,
   const Split split = runs.is_crossval ? Split::kTrain : Split::kValidation;
   bool has_changed = false;
   for (std::size_t run = 0; run < runs.runs.size(); ++run) {
-    const OpenedModel opened =
-        open_trained(runs.runs[run].string(), runs.checkpoint, {}, environment, tell);
-    PredictionInput candidates = open_candidates(opened, runs.is_crossval, tell);
-    if (runs.is_crossval && !is_same_training_data(opened, candidates.dataset())) {
+    const inference::OpenedModel opened =
+        inference::open_trained(runs.runs[run].string(), runs.checkpoint, {}, environment, tell);
+    inference::PredictionInput candidates = open_candidates(opened, runs.is_crossval, tell);
+    if (runs.is_crossval && !inference::is_same_training_data(opened, candidates.dataset())) {
       if (!has_changed) report_change(opened, warn);
       has_changed = true;
     }

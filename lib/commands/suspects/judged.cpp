@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/text.h"
-#include "commands/open_model/run_archive.h"
-#include "commands/predict/predict.h"
 #include "data/class_names.h"
+#include "inference/open_model/run_archive.h"
+#include "inference/predict/predict.h"
 #include "train/class_order.h"
 
 namespace trainer::commands {
@@ -107,14 +107,14 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
 
 // Opens the validation split of a run. Throws DataError if it is a part of training data that has
 // changed, as images that the run was trained on would be in it.
-std::vector<PredictionInput> open_validation(const OpenedModel& opened,
-                                             const std::function<void(const Notice&)>& warn) {
+std::vector<inference::PredictionInput> open_validation(
+    const inference::OpenedModel& opened, const std::function<void(const Notice&)>& warn) {
   try {
-    return open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
   } catch (const DataError&) {
     if (!config::divides_training_samples(opened.config.data)) throw;
-    const data::Datasets data = open_undivided_training_data(opened);
-    if (is_same_training_data(opened, *data.train)) throw;
+    const data::Datasets data = inference::open_undivided_training_data(opened);
+    if (inference::is_same_training_data(opened, *data.train)) throw;
     throw DataError(opened.path,
                     "the training data is not what it was when the run was trained, and "
                     "validation is a part of it, so that nothing shows which images the run has "
@@ -127,16 +127,17 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
                                 const config::Environment& environment,
                                 const std::function<void(const Notice&)>& warn) {
   const std::string run = runs.runs.front().string();
-  const OpenedModel opened = open_trained(run, runs.checkpoint, {}, environment, warn);
+  const inference::OpenedModel opened =
+      inference::open_trained(run, runs.checkpoint, {}, environment, warn);
   std::vector<std::string> classes;
   for (const std::string& name : opened.classes) classes.push_back(printable(name));
   check_run_classes(run, classes, images);
   const auto inputs = open_validation(opened, warn);
-  const auto engine = make_engine(opened, inputs);
-  PredictOptions options;
+  const auto engine = inference::make_engine(opened, inputs);
+  results::PredictOptions options;
   options.loss = opened.config.model.loss;
   ProbabilityCollector collector(images, Split::kValidation);
-  predict(*engine, inputs.front(), options, [&](const Prediction& prediction) {
+  inference::predict(*engine, inputs.front(), options, [&](const results::Prediction& prediction) {
     collector.add(inputs.front().dataset().describe(prediction.index), 0, prediction.probabilities);
   });
   return collector.result(run);
@@ -145,10 +146,10 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
 }  // namespace
 
 JudgingRuns find_judging_runs(const Path& folder) {
-  JudgingRuns found{folder, false, {}, CheckpointChoice::kDefault};
+  JudgingRuns found{folder, false, {}, results::CheckpointChoice::kDefault};
   if (std::filesystem::exists(folder / "out_of_fold.csv")) {
     found.is_crossval = true;
-    found.checkpoint = CheckpointChoice::kLast;  // as `crossval` takes it
+    found.checkpoint = results::CheckpointChoice::kLast;  // as `crossval` takes it
     for (int fold = 1;; ++fold) {
       Path run = folder / concat("fold=", fold);
       if (!std::filesystem::exists(run)) break;

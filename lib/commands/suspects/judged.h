@@ -8,8 +8,8 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
-#include "commands/open_model/open_model.h"
 #include "commands/suspects/labelled_images.h"
+#include "inference/open_model/open_model.h"
 
 namespace trainer::commands {
 
@@ -18,7 +18,8 @@ struct JudgingRuns {
   Path folder;
   bool is_crossval = false;
   std::vector<Path> runs;
-  CheckpointChoice checkpoint = CheckpointChoice::kDefault;  // the checkpoint of each run
+  results::CheckpointChoice checkpoint =
+      results::CheckpointChoice::kDefault;  // the checkpoint of each run
 };
 // Throws DataError if the folder is neither, or crossval has not finished.
 JudgingRuns find_judging_runs(const Path& folder);

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "commands/open_model/find_class.h"
 #include "data/samples/splits.h"
+#include "results/evaluation/find_class.h"
 
 namespace trainer::commands {
 
@@ -32,7 +32,7 @@ LabelledImages::LabelledImages(const config::Config& config)
 }
 
 std::string LabelledImages::class_name(std::int32_t label) const {
-  return commands::class_name(sets_.classes, static_cast<std::size_t>(label));
+  return results::class_name(sets_.classes, static_cast<std::size_t>(label));
 }
 
 std::vector<std::size_t> LabelledImages::find(const std::string& path, Split first) const {

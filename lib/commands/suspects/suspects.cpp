@@ -9,9 +9,9 @@
 #include "base/formats/csv.h"
 #include "base/text.h"
 #include "base/threads/parallel.h"
-#include "commands/data/sheet.h"
 #include "commands/suspects/copies.h"
 #include "commands/suspects/wrong_labels.h"
+#include "results/page/sheet.h"
 
 namespace trainer::commands {
 namespace {
@@ -189,11 +189,11 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
     throw ConfigError({}, "--sheet: a sheet can only be drawn of images of bytes");
   }
   std::vector<std::byte> label(images.spec().label_bytes());
-  std::vector<Tile> tiles;
+  std::vector<results::Tile> tiles;
   for (std::int64_t i = 0; i < std::min(samples, std::ssize(suspects.list)); ++i) {
     const Suspect& suspect = suspects.list[i];
     const LabelledImage& image = images.all()[suspect.image];
-    Tile& tile = tiles.emplace_back();
+    results::Tile& tile = tiles.emplace_back();
     tile.image.resize(images.spec().image_bytes());
     images.dataset(image.split).get(image.index, tile.image.data(), label.data());
     const std::string name = images.class_name(image.label);
@@ -202,7 +202,7 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
                                     : name + reason,
                   Path(image.path).filename().string()};
   }
-  write_file_atomic(path, draw_tiles(images.spec().image_shape, tiles));
+  write_file_atomic(path, results::draw_tiles(images.spec().image_shape, tiles));
 }
 
 }  // namespace trainer::commands

@@ -4,18 +4,18 @@
 
 #include "base/error.h"
 #include "commands/new/image_config.h"
-#include "commands/report/html.h"
 #include "commands/sweep/launchers.h"
 #include "commands/sweep/sweep_print.h"
-#include "commands/sweep/table.h"
+#include "results/pages/html.h"
+#include "results/sweeps/table.h"
 
 namespace trainer::commands {
 namespace {
 
-SweepPlan plan_points(const SweepArguments& arguments, const Context& context) {
+results::SweepPlan plan_points(const SweepArguments& arguments, const Context& context) {
   const std::string file = find_config(arguments.path, arguments.overrides, context);
-  std::vector<Axis> axes;
-  for (const std::string& text : arguments.over) axes.push_back(parse_axis(text));
+  std::vector<results::Axis> axes;
+  for (const std::string& text : arguments.over) axes.push_back(results::parse_axis(text));
   const config::Environment& variables = context.environment;
   std::vector<config::Override> overrides = arguments.overrides;
   if (const std::string device = read_variable(variables, "DEVICE"); !device.empty()) {
@@ -25,18 +25,19 @@ SweepPlan plan_points(const SweepArguments& arguments, const Context& context) {
   config::Environment plain = variables;
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) plain.erase(name);
   const config::Config config = config::load_config(file, overrides, plain).config;
-  for (auto& axis : axes_of_environment(variables, axes, learning_rate_key(config))) {
+  for (auto& axis :
+       results::axes_of_environment(variables, axes, results::learning_rate_key(config))) {
     axes.push_back(std::move(axis));
   }
-  return plan_sweep(file, std::move(axes), overrides, variables, arguments.folder,
-                    arguments.max_points);
+  return results::plan_sweep(file, std::move(axes), overrides, variables, arguments.folder,
+                             arguments.max_points);
 }
 
 }  // namespace
 
 int execute(const SweepArguments& arguments, const Context& context) {
-  const SweepPlan plan = plan_points(arguments, context);
-  if (arguments.launcher != "local" || !arguments.collect) write_plan(plan);
+  const results::SweepPlan plan = plan_points(arguments, context);
+  if (arguments.launcher != "local" || !arguments.collect) results::write_plan(plan);
   if (arguments.launcher == "slurm") {
     context.out << slurm_script(plan, find_program());
     return kExitOk;
@@ -45,18 +46,20 @@ int execute(const SweepArguments& arguments, const Context& context) {
     context.out << kubernetes_jobs(plan, arguments.image);
     return kExitOk;
   }
-  const auto checkpoint = arguments.last ? ScoredCheckpoint::kLast : ScoredCheckpoint::kBest;
-  std::vector<PointState> points = train_or_collect(arguments, plan, checkpoint, context);
-  const int collected = has_damaged(points) ? kExitData : kExitOk;
-  const int code = arguments.collect ? collected : find_exit_code(points);
-  const Summary summary = summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);
-  write_tables(summary, plan.folder);
-  write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  const auto checkpoint =
+      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest;
+  std::vector<results::PointState> points = train_or_collect(arguments, plan, checkpoint, context);
+  const int collected = results::has_damaged(points) ? kExitData : kExitOk;
+  const int code = arguments.collect ? collected : results::find_exit_code(points);
+  const results::Summary summary =
+      results::summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);
+  results::write_tables(summary, plan.folder);
+  results::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
   if (arguments.json) {
-    context.out << table_json(summary) << std::endl;
+    context.out << results::table_json(summary) << std::endl;
   } else {
     context.out << '\n';
-    print_summary(summary, plan.folder, context.terminal_width(), context.out);
+    results::print_summary(summary, plan.folder, context.terminal_width(), context.out);
   }
   return code;
 }

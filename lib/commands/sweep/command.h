@@ -16,7 +16,7 @@ struct SweepArguments : PointsArguments {
   std::string image = "registry.example/trainer:latest";
   std::optional<double> to_accuracy;
   bool last = false;
-  std::int64_t max_points = kMaxPoints;
+  std::int64_t max_points = results::kMaxPoints;
 };
 // Returns the code of find_exit_code(), or with `collect` kExitData for damaged points.
 int execute(const SweepArguments& arguments, const Context& context);

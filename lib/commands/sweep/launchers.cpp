@@ -10,7 +10,7 @@
 namespace trainer::commands {
 namespace {
 
-std::string command_line(const SweepPlan& plan, const Point& point) {
+std::string command_line(const results::SweepPlan& plan, const results::Point& point) {
   std::string line;
   for (const std::string& word : make_arguments(plan, point)) line += " " + shell_word(word);
   return line;
@@ -61,7 +61,7 @@ std::string sbatch_path(const Path& path) {
 
 // Returns a name that Kubernetes accepts: at most 63 lower-case letters, digits and '-', with a
 // number by which names that are cut alike differ.
-std::string job_name(const SweepPlan& plan, std::size_t index) {
+std::string job_name(const results::SweepPlan& plan, std::size_t index) {
   std::string name;
   for (const char letter : plan.name + "-" + plan.points[index].name) {
     const auto byte = static_cast<unsigned char>(letter);
@@ -72,14 +72,14 @@ std::string job_name(const SweepPlan& plan, std::size_t index) {
   return std::isalpha(static_cast<unsigned char>(name.front())) != 0 ? name : "t" + name;
 }
 
-std::int64_t count_gpus(const SweepPlan& plan, const Point& point) {
-  const config::Parallel parallel = load_point_config(plan, point).parallel;
+std::int64_t count_gpus(const results::SweepPlan& plan, const results::Point& point) {
+  const config::Parallel parallel = results::load_point_config(plan, point).parallel;
   return parallel.device == DeviceKind::kCpu ? 0 : parallel.replicas;
 }
 
 }  // namespace
 
-std::string slurm_script(const SweepPlan& plan, const std::string& program) {
+std::string slurm_script(const results::SweepPlan& plan, const std::string& program) {
   std::string script = concat(
       "#!/usr/bin/env bash\n"
       "# A task of this array trains a point of the sweep; hand it to sbatch.\n"
@@ -105,10 +105,10 @@ std::string slurm_script(const SweepPlan& plan, const std::string& program) {
          "  scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"\nfi\nexit \"$code\"\n";
 }
 
-std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image) {
+std::string kubernetes_jobs(const results::SweepPlan& plan, const std::string& image) {
   std::string text;
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
-    const Point& point = plan.points[i];
+    const results::Point& point = plan.points[i];
     std::string words = "trainer", environment;
     for (const std::string& word : make_arguments(plan, point))
       words += ", " + container_word(word);

@@ -8,10 +8,10 @@
 namespace trainer::commands {
 
 // A Slurm job array with a task a point, for sbatch. `program` is the path of this program.
-std::string slurm_script(const SweepPlan& plan, const std::string& program);
+std::string slurm_script(const results::SweepPlan& plan, const std::string& program);
 
 // A Job manifest a point, YAML documents one after another, for kubectl apply -f -. A point asks
 // for as many GPUs as it has replicas, unless it is for the CPU.
-std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image);
+std::string kubernetes_jobs(const results::SweepPlan& plan, const std::string& image);
 
 }  // namespace trainer::commands

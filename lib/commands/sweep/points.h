@@ -19,7 +19,9 @@ struct PointsArguments : ConfigArguments {
 Path find_program();
 // Trains the points of a written plan and prints their progress with the accuracy of `checkpoint`,
 // or with `collect` reads what has been trained.
-std::vector<PointState> train_or_collect(const PointsArguments& arguments, const SweepPlan& plan,
-                                         ScoredCheckpoint checkpoint, const Context& context);
+std::vector<results::PointState> train_or_collect(const PointsArguments& arguments,
+                                                  const results::SweepPlan& plan,
+                                                  results::ScoredCheckpoint checkpoint,
+                                                  const Context& context);
 
 }  // namespace trainer::commands

@@ -6,7 +6,7 @@
 #include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/sweep/table.h"
+#include "results/sweeps/table.h"
 
 namespace trainer::commands {
 namespace {
@@ -24,7 +24,7 @@ SweepPrinter::SweepPrinter(const SweepPrinterOptions& options, std::size_t point
                            std::ostream& out)
     : options_(options), is_silent_(options.quiet || options.json), points_(points), out_(out) {}
 
-void SweepPrinter::on_start(std::size_t index, const Point& point) {
+void SweepPrinter::on_start(std::size_t index, const results::Point& point) {
   name_ = point.name;
   if (!is_silent_ && !options_.is_terminal)
     out_ << place(index) << name_ << ": starts" << std::endl;
@@ -37,39 +37,21 @@ void SweepPrinter::on_progress(std::size_t index, std::int64_t step, std::int64_
        << format_eta(eta_seconds) << kClearRestOfLine << std::flush;
 }
 
-void SweepPrinter::on_end(std::size_t index, const PointState& state,
+void SweepPrinter::on_end(std::size_t index, const results::PointState& state,
                           std::optional<double> eta_seconds) {
-  if (options_.json) out_ << point_json(state, options_.checkpoint, eta_seconds) << std::endl;
+  if (options_.json)
+    out_ << results::point_json(state, options_.checkpoint, eta_seconds) << std::endl;
   if (is_silent_) return;
   if (options_.is_terminal) out_ << '\r';
   out_ << place(index) << state.point.name << ": " << to_string(state.kind);
   if (state.has_failed()) out_ << ": " << printable(state.message);
-  if (state.run) out_ << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
+  if (state.run) out_ << ", " << fixed(results::images_per_second(*state.run), 1) << " images/s";
   if (eta_seconds && *eta_seconds > 0) out_ << ", eta " << format_eta(eta_seconds);
   out_ << (options_.is_terminal ? kClearRestOfLine : "") << std::endl;
 }
 
 std::string SweepPrinter::place(std::size_t index) const {
   return concat("[", index + 1, "/", points_, "] ");
-}
-
-void print_summary(const Summary& summary, const Path& folder, std::optional<int> columns,
-                   std::ostream& out) {
-  print_table(summary, columns, out);
-  for (const std::string& sentence :
-       {best_sentence(summary), summary.scored, summary.cached, accuracy_sentence(summary)}) {
-    if (!sentence.empty()) out << sentence << '\n';
-  }
-  for (const PointState& point : summary.points) {
-    if (!point.has_failed()) continue;
-    out << to_string(point.kind) << ": " << point.point.name << ": " << printable(point.message);
-    if (point.kind == PointState::Kind::kFailed) {
-      out << " (see " << (folder / point.point.name / "errors.log").string() << ')';
-    }
-    out << '\n';
-  }
-  out << "table: " << (folder / "table.md").string()
-      << ", table.csv, table.json\nreport: " << (folder / "report.html").string() << '\n';
 }
 
 }  // namespace trainer::commands

@@ -6,8 +6,8 @@
 #include <ostream>
 #include <string>
 
-#include "commands/sweep/summary.h"
 #include "commands/sweep/sweep.h"
+#include "results/sweeps/summary.h"
 
 namespace trainer::commands {
 
@@ -15,7 +15,8 @@ struct SweepPrinterOptions {
   bool json = false;   // prints one event per point that has ended, and nothing else
   bool quiet = false;  // prints no progress
   bool is_terminal = false;
-  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // the checkpoint of an event's accuracy
+  results::ScoredCheckpoint checkpoint =
+      results::ScoredCheckpoint::kBest;  // the checkpoint of an event's accuracy
 };
 
 // Prints one line per point. On a terminal, the line of the point in training is rewritten.
@@ -24,10 +25,10 @@ class SweepPrinter final : public SweepObserver {
   // `out` must outlive the printer. `points` is the number of points of the sweep.
   SweepPrinter(const SweepPrinterOptions& options, std::size_t points, std::ostream& out);
 
-  void on_start(std::size_t index, const Point& point) override;
+  void on_start(std::size_t index, const results::Point& point) override;
   void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
                    std::optional<double> eta_seconds) override;
-  void on_end(std::size_t index, const PointState& state,
+  void on_end(std::size_t index, const results::PointState& state,
               std::optional<double> eta_seconds) override;
 
  private:
@@ -39,10 +40,5 @@ class SweepPrinter final : public SweepObserver {
   std::string name_;
   std::ostream& out_;
 };
-
-// Prints the table as print_table() does, the points that failed and the paths of the files of the
-// sweep in `folder`.
-void print_summary(const Summary& summary, const Path& folder, std::optional<int> columns,
-                   std::ostream& out);
 
 }  // namespace trainer::commands

@@ -8,10 +8,10 @@
 #include "base/files/output_buffer.h"
 #include "base/process/shell.h"
 #include "commands/evaluate/command.h"
-#include "commands/open_model/source.h"
 #include "commands/train/origin.h"
 #include "commands/train/training.h"
 #include "config/keys.h"
+#include "inference/open_model/source.h"
 #include "model/build_model.h"
 #include "train/open.h"
 #include "train/process_group.h"
@@ -88,7 +88,7 @@ void keep_variant(const TrainArguments& arguments, config::LoadedConfig& loaded)
 bool has_log_every(const TrainArguments& arguments, const config::LoadedConfig& loaded) {
   using Kind = config::Origin::Kind;
   const Kind kind = loaded.origins.at("run.log_every").kind;
-  return kind != Kind::kDefault && !(kind == Kind::kFile && is_run(arguments.path));
+  return kind != Kind::kDefault && !(kind == Kind::kFile && inference::is_run(arguments.path));
 }
 
 // Opens the data, builds the model and trains. `rendezvous` is null unless the processes train in
@@ -172,7 +172,7 @@ int execute(const TrainArguments& arguments, const Context& context) {
   cluster::Identity who = cluster::identify(arguments.identity, context.environment);
   who.build = context.version;
   config::LoadedConfig loaded = load_for_devices(arguments, context, find_place(who).size);
-  if (is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
+  if (inference::is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
   keep_variant(arguments, loaded);
   const config::Config& config = loaded.config;
   train::check_workers(config, who);

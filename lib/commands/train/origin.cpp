@@ -8,9 +8,9 @@
 #include "base/process/process.h"
 #include "base/text.h"
 #include "base/threads/topology.h"
-#include "commands/run_files/data_name.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
+#include "results/run_files/data_name.h"
 #include "train/run_dir.h"
 
 namespace trainer::commands {
@@ -68,8 +68,8 @@ std::string describe_session(const train::Job& job) {
       samples.push_back(concat(to_string(split), ' ', grouped(dataset->size())));
   }
   return concat(job.engine.describe(), "; ", job.build, " on ", host_name(), ", process ",
-                ::getpid(), "; samples of ", find_data_name(config::leaves(job.config)), ": ",
-                join(samples));
+                ::getpid(), "; samples of ", results::find_data_name(config::leaves(job.config)),
+                ": ", join(samples));
 }
 
 }  // namespace trainer::commands

@@ -10,13 +10,13 @@
 #include "base/process/memory.h"
 #include "base/process/process.h"
 #include "checkpoint/lock.h"
-#include "commands/data/sheet.h"
 #include "commands/measure/measured.h"
 #include "commands/train/origin.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
 #include "model/files/import.h"
 #include "model/table.h"
+#include "results/page/sheet.h"
 #include "train/common_files.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
@@ -44,8 +44,8 @@ train::Start choose_start(const TrainArguments& arguments) {
 Bytes draw_first_samples(const train::Job& job) {
   constexpr std::int64_t kSamples = 16;
   try {
-    return draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
-                      kSamples);
+    return results::draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
+                               kSamples);
   } catch (const DataError&) {
     return {};
   }

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/process/shell.h"
 #include "base/text.h"
-#include "commands/open_model/source.h"
 #include "commands/validate/validation_json.h"
+#include "inference/open_model/source.h"
 #include "model/files/import.h"
 #include "train/open.h"
 #include "train/run_dir.h"
@@ -17,21 +17,21 @@ namespace {
 
 // Throws ConfigError for images and runs, which other commands check.
 void reject_images_and_runs(const std::string& path) {
-  reject_installed_elsewhere(path);
+  inference::reject_installed_elsewhere(path);
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   const std::string word = printable(shell_word(path));
-  switch (find_source_kind(path)) {
-    case SourceKind::kConfig:
+  switch (inference::find_source_kind(path)) {
+    case inference::SourceKind::kConfig:
       return;
-    case SourceKind::kRun:
+    case inference::SourceKind::kRun:
       throw ConfigError({path, 0, 0},
                         concat("is a run; its config is checked by: trainer validate ",
                                printable(shell_word(train::config_file(path).string()))));
-    case SourceKind::kImageFolder:
+    case inference::SourceKind::kImageFolder:
       throw ConfigError({path, 0, 0}, concat("holds images, which `trainer data ", word,
                                              "` checks; this command takes configs"));
-    case SourceKind::kImageList:
+    case inference::SourceKind::kImageList:
       throw ConfigError({path, 0, 0}, concat("is a list of images, which `trainer data ", word,
                                              "` checks; this command takes configs"));
   }

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace {
 
 constexpr std::size_t kMaxNarrowColumns = 10;  // that fit onto a printed page in the usual size
@@ -141,4 +141,4 @@ std::string chart_grid(const std::vector<Chart>& charts) {
   return text + "</div>\n";
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

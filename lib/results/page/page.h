@@ -6,7 +6,7 @@
 
 #include "results/page/svg.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 
 // A whole document. It is well-formed XML too, so that any tool can read it.
 std::string page(const std::string& title, const std::string& body);
@@ -28,4 +28,4 @@ std::string figure(const Chart& chart);
 // Returns the figures side by side, as many as fit the width of the page.
 std::string chart_grid(const std::vector<Chart>& charts);
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

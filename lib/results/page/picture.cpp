@@ -10,7 +10,7 @@
 #include "base/files/files.h"
 #include "results/page/svg.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace {
 
 constexpr int kMaxSide = 256;
@@ -115,4 +115,4 @@ std::string sample_list(const std::vector<SampleTile>& tiles) {
 
 std::string bold(const std::string& text) { return "<b>" + escape_markup(text) + "</b>"; }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

@@ -7,7 +7,7 @@
 
 #include "base/types.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 
 struct Picture {
   int width = 0, height = 0;
@@ -33,4 +33,4 @@ std::string sample_list(const std::vector<SampleTile>& tiles);
 // Returns the text in bold, as markup.
 std::string bold(const std::string& text);
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

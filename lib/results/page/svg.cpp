@@ -8,7 +8,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace {
 
 // The size of the picture and the frame of the plot in it, in pixels.
@@ -389,4 +389,4 @@ std::string escape_markup(const std::string& text) {
   return result;
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

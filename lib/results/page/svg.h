@@ -1,5 +1,5 @@
 // Line charts as static SVG: no script, no network, light and dark as the reader prefers.
-// Reasons: lib/decisions/commands.md#charts-are-static-svg.
+// Reasons: lib/decisions/results.md#charts-are-static-svg.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "base/files/files.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 
 // A series with more points is thinned out to as many when it is drawn.
 inline constexpr std::int64_t kMaxChartPoints = 400;
@@ -68,4 +68,4 @@ void write_charts(const std::vector<Chart>& charts, const Path& folder);
 // Escapes a text for elements and attributes of XML and HTML.
 std::string escape_markup(const std::string& text);
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "commands/compare/diff.h"
-#include "commands/run_files/statistics.h"
-#include "commands/support.h"
+#include "results/run_files/statistics.h"
+#include "results/support.h"
 
 namespace trainer::commands {
 namespace {
@@ -25,14 +25,15 @@ struct Two {
     test::write_run(b(), second);
   }
   Comparison compared(std::optional<double> wanted = {}) const {
-    return compared_by(ScoredCheckpoint::kBest, wanted);
+    return compared_by(results::ScoredCheckpoint::kBest, wanted);
   }
-  Comparison compared_by(ScoredCheckpoint preferred, std::optional<double> wanted = {}) const {
-    return compare({read_run(a()), read_run(b())}, preferred, wanted, [&](const Path& run) {
-      return predict_run(run, preferred, 60, {}, [](const Notice&) {});
-    });
+  Comparison compared_by(results::ScoredCheckpoint preferred,
+                         std::optional<double> wanted = {}) const {
+    return compare(
+        {results::read_run(a()), results::read_run(b())}, preferred, wanted,
+        [&](const Path& run) { return predict_run(run, preferred, 60, {}, [](const Notice&) {}); });
   }
-  RunDiff diffed() const { return diff(read_run(a()), read_run(b())); }
+  RunDiff diffed() const { return diff(results::read_run(a()), results::read_run(b())); }
 };
 
 std::string printed(const Comparison& comparison) {
@@ -52,19 +53,19 @@ void store(const Path& run, const std::string& marks, const std::string& label =
 }
 
 TEST_CASE("statistics: McNemar's exact test and Student's interval") {
-  CHECK(mcnemar(0, 0) == 1);
-  CHECK(mcnemar(5, 5) == 1);
-  CHECK(mcnemar(0, 6) == doctest::Approx(2.0 / 64));
-  CHECK(mcnemar(1, 9) == doctest::Approx(2.0 * 11 / 1024));
-  CHECK(mcnemar(9, 1) == mcnemar(1, 9));
-  const Estimate one = estimate({0.5, 0.7});
+  CHECK(results::mcnemar(0, 0) == 1);
+  CHECK(results::mcnemar(5, 5) == 1);
+  CHECK(results::mcnemar(0, 6) == doctest::Approx(2.0 / 64));
+  CHECK(results::mcnemar(1, 9) == doctest::Approx(2.0 * 11 / 1024));
+  CHECK(results::mcnemar(9, 1) == results::mcnemar(1, 9));
+  const results::Estimate one = results::estimate({0.5, 0.7});
   CHECK(one.mean == doctest::Approx(0.6));
   CHECK(one.high == doctest::Approx(0.6 + 12.7062 * 0.1));
   // t(20) = 2.0860
   std::vector<double> many(21, 0.0);
   many[0] = 1;
   many[1] = -1;
-  const Estimate twenty = estimate(many);
+  const results::Estimate twenty = results::estimate(many);
   CHECK(twenty.high == doctest::Approx(2.0860 * std::sqrt(0.1 / 21)).epsilon(1e-4));
 }
 
@@ -121,11 +122,11 @@ TEST_CASE("compare: --last, results of the last checkpoints without stored predi
   store(two.a(), "rrr");
   store(two.b(), "rww");
   const Comparison best = two.compared();
-  CHECK(best.results[0].checkpoint == ScoredCheckpoint::kBest);
+  CHECK(best.results[0].checkpoint == results::ScoredCheckpoint::kBest);
   CHECK(best.results[0].accuracy == doctest::Approx(0.45));
   CHECK(best.pairs.size() == 1);
-  const Comparison last = two.compared_by(ScoredCheckpoint::kLast);
-  CHECK(last.results[0].checkpoint == ScoredCheckpoint::kLast);
+  const Comparison last = two.compared_by(results::ScoredCheckpoint::kLast);
+  CHECK(last.results[0].checkpoint == results::ScoredCheckpoint::kLast);
   CHECK(last.results[1].accuracy == doctest::Approx(0.9));
   CHECK(last.pairs.empty());  // these runs have no checkpoints to predict with
   CHECK(last.notes.size() == 2);
@@ -139,12 +140,13 @@ TEST_CASE("compare: results of the last and predictions of the best checkpoint, 
   store(two.a(), "rrr");
   store(two.b(), "rww");
   const Comparison comparison = two.compared();
-  CHECK(comparison.results[0].checkpoint == ScoredCheckpoint::kLast);
+  CHECK(comparison.results[0].checkpoint == results::ScoredCheckpoint::kLast);
   CHECK(comparison.pairs.size() == 1);
   REQUIRE(comparison.notes.size() == 1);  // the other run has no best checkpoint
   CHECK(comparison.notes[0].starts_with(two.a().string() + ": the table has the results of its "));
   CHECK(comparison.notes[0].find("best one on the test split") != std::string::npos);
-  CHECK(two.compared_by(ScoredCheckpoint::kLast).notes.size() == 2);  // no checkpoints to predict
+  CHECK(two.compared_by(results::ScoredCheckpoint::kLast).notes.size() ==
+        2);  // no checkpoints to predict
 
   run.best["restored"] = true;  // the last parameters are those of the best checkpoint
   const Two restored(run, {});

@@ -114,15 +114,15 @@ TEST_CASE("find charts: the suggestion is marked") {
   RangeTest test = drawn(valley);
   CHECK_FALSE(make_chart(test).mark);
   test.suggestion = 0.00316228;
-  const Chart rates = make_chart(test);
+  const results::Chart rates = make_chart(test);
   REQUIRE(rates.mark);
   CHECK(rates.mark->x == 0.00316228);
-  CHECK(line_chart(rates).find(">suggestion 0.00316</text>") != std::string::npos);
+  CHECK(results::line_chart(rates).find(">suggestion 0.00316</text>") != std::string::npos);
   BatchSizes sizes;
   sizes.points = {{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}};
   CHECK_FALSE(make_chart(sizes).mark);
   sizes.knee = 16;
-  CHECK(line_chart(make_chart(sizes)).find(">suggestion 16</text>") != std::string::npos);
+  CHECK(results::line_chart(make_chart(sizes)).find(">suggestion 16</text>") != std::string::npos);
 }
 
 TEST_CASE("find_knee: the smallest batch that is nearly as fast as the fastest") {

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/numbers/random.h"
-#include "commands/predict/predict.h"
 #include "commands/predict/prediction_writer.h"
 #include "engine/evaluate.h"
+#include "inference/predict/predict.h"
 #include "model/build_model.h"
 #include "train/open.h"
 #include "train/state.h"
@@ -34,7 +34,7 @@ void write_ppm(const fs::path& path, int seed, bool grey) {
 // Eleven validation images, some of them grey, and a run's checkpoint in memory.
 struct Fixture {
   TemporaryFolder folder;
-  OpenedModel trained;
+  inference::OpenedModel trained;
 
   Fixture() {
     for (int i = 0; i < 11; ++i) {
@@ -75,19 +75,20 @@ struct Found {
 Found predict_files(const Fixture& fixture, const std::vector<std::string>& files,
                     bool skip = false) {
   Found found;
-  const auto inputs = open_prediction_inputs(fixture.trained, files, Split::kTest, skip,
-                                             [](const std::string& line) { FAIL(line); });
-  const auto owned =
-      fixture.engine(sample_spec(fixture.trained, inputs), engine::Engine::Use::kPredict);
+  const auto inputs = inference::open_prediction_inputs(
+      fixture.trained, files, Split::kTest, skip, [](const std::string& line) { FAIL(line); });
+  const auto owned = fixture.engine(inference::sample_spec(fixture.trained, inputs),
+                                    engine::Engine::Use::kPredict);
   engine::Replicas& engine = *owned;
-  for (const PredictionInput& input : inputs) {
-    predict(engine, input, {fixture.trained.config.model.loss}, [&](const Prediction& p) {
-      const std::string name = input.name_of(p.index);
-      found.order.push_back(name);
-      if (!p.error.empty()) return found.errors.push_back(p.error);
-      CHECK(!p.label.has_value());
-      found.logits[name].assign(p.logits.begin(), p.logits.end());
-    });
+  for (const inference::PredictionInput& input : inputs) {
+    inference::predict(engine, input, {fixture.trained.config.model.loss},
+                       [&](const results::Prediction& p) {
+                         const std::string name = input.name_of(p.index);
+                         found.order.push_back(name);
+                         if (!p.error.empty()) return found.errors.push_back(p.error);
+                         CHECK(!p.label.has_value());
+                         found.logits[name].assign(p.logits.begin(), p.logits.end());
+                       });
   }
   return found;
 }
@@ -96,7 +97,7 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
 
 TEST_CASE("predict: files of a split, the bits of the evaluation of the split") {
   const Fixture fixture;
-  const data::Datasets data = open_split(fixture.trained, Split::kValidation);
+  const data::Datasets data = inference::open_split(fixture.trained, Split::kValidation);
   const data::Dataset& set = *data.validation;
   REQUIRE(set.size() == 11);
   std::map<std::string, std::vector<float>> evaluated;
@@ -147,9 +148,10 @@ TEST_CASE("predict: damaged files, an error or skipped without a change of the o
 
 TEST_CASE("PredictionWriter: the most probable classes come first in every format") {
   const Fixture fixture;
-  const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val/cat/deep/0.ppm")},
-                                             Split::kTest, false, [](const std::string&) {});
-  Prediction prediction;
+  const auto inputs =
+      inference::open_prediction_inputs(fixture.trained, {fixture.path("val/cat/deep/0.ppm")},
+                                        Split::kTest, false, [](const std::string&) {});
+  results::Prediction prediction;
   prediction.predicted = 1;
   prediction.probabilities = {0.25, 0.75};
   const auto written = [&](const char* format, std::optional<std::int64_t> top) {
@@ -175,31 +177,32 @@ TEST_CASE("PredictionWriter: the most probable classes come first in every forma
 TEST_CASE("sample_spec: labels or float targets as in training, for any predicted files") {
   Fixture fixture;
   fixture.trained.config.model.loss = LossKind::kBinaryCrossEntropy;
-  data::Datasets data = open_split(fixture.trained, Split::kTrain);
+  data::Datasets data = inference::open_split(fixture.trained, Split::kTrain);
   const auto check = [&](bool label_is_index) {
     data.label_is_index = label_is_index;
     const checkpoint::Metadata metadata =
         train::to_metadata({}, fixture.trained.config, data,
                            train::plan_steps(fixture.trained.config, data.train->size()));
     fixture.trained.label_is_index = train::read_label_is_index(metadata, "run");
-    const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val")}, Split::kTest,
-                                               false, [](const std::string& line) { FAIL(line); });
-    const model::SampleSpec spec = sample_spec(fixture.trained, inputs);
+    const auto inputs =
+        inference::open_prediction_inputs(fixture.trained, {fixture.path("val")}, Split::kTest,
+                                          false, [](const std::string& line) { FAIL(line); });
+    const model::SampleSpec spec = inference::sample_spec(fixture.trained, inputs);
     CHECK(spec.label_is_index == label_is_index);
-    CHECK(sample_spec(fixture.trained).label_is_index == label_is_index);
+    CHECK(inference::sample_spec(fixture.trained).label_is_index == label_is_index);
   };
   check(false);
   check(true);
 }
 
 TEST_CASE("PredictionWriter: control characters in names of files and classes, escaped") {
-  std::vector<PredictionInput> inputs(2);
+  std::vector<inference::PredictionInput> inputs(2);
   inputs[0].name = "a\nb.npy";
   for (const char* format : {"csv", "table"}) {
     std::ostringstream out;
     PredictionWriter writer(format, {"c\na,t", "d\x1b[31m"}, inputs, std::nullopt, out);
     writer.header();
-    Prediction prediction;
+    results::Prediction prediction;
     prediction.probabilities = {0.25, 0.75};
     prediction.predicted = 1;
     writer.write(inputs.front(), prediction);

@@ -20,8 +20,8 @@ struct Recorded {
 
 using Lines = std::vector<std::string>;
 
-std::vector<PredictionInput> make_inputs(std::int64_t unreadable) {
-  std::vector<PredictionInput> inputs(2);
+std::vector<inference::PredictionInput> make_inputs(std::int64_t unreadable) {
+  std::vector<inference::PredictionInput> inputs(2);
   inputs[1].unreadable = unreadable;
   return inputs;
 }

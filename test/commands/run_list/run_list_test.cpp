@@ -7,7 +7,7 @@
 
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
-#include "commands/support.h"
+#include "results/support.h"
 #include "support/contains.h"
 
 namespace trainer::commands {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/text.h"
-#include "commands/sweep/support.h"
+#include "results/sweeps/support.h"
 #include "support/contains.h"
 
 namespace trainer::commands {

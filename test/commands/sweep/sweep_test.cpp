@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "commands/sweep/support.h"
+#include "results/sweeps/support.h"
 
 namespace trainer::commands {
 namespace {
@@ -12,12 +12,12 @@ using test::FakeSweep;
 // Records the calls of an observer.
 struct Told : SweepObserver {
   std::vector<std::string> lines;
-  void on_start(std::size_t, const Point& point) override { lines.push_back(point.name); }
+  void on_start(std::size_t, const results::Point& point) override { lines.push_back(point.name); }
   void on_progress(std::size_t, std::int64_t step, std::int64_t total,
                    std::optional<double> eta) override {
     lines.push_back(concat(step, " of ", total, eta ? concat(", eta ", *eta) : ""));
   }
-  void on_end(std::size_t, const PointState& state, std::optional<double> eta) override {
+  void on_end(std::size_t, const results::PointState& state, std::optional<double> eta) override {
     lines.push_back(concat(state.message, eta ? concat(", eta ", *eta) : ""));
   }
 };
@@ -38,7 +38,7 @@ TEST_CASE("run_sweep: events of the runs are read, and each run gets one value p
   Told told;
   const auto states = run_sweep(sweep.plan, program, told);
   REQUIRE(states.size() == 1);
-  CHECK(states[0].kind == PointState::Kind::kFailed);
+  CHECK(states[0].kind == results::PointState::Kind::kFailed);
   CHECK(states[0].code == 4);
   // Nothing is left behind the last step of the last point, whatever the time.
   CHECK(told.lines ==

@@ -8,17 +8,17 @@
 #include "base/files/files.h"
 #include "base/formats/canvas.h"
 #include "commands/data/check_print.h"
-#include "commands/data/sheet.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"
 #include "data/open.h"
 #include "data/samples/sampler.h"
+#include "results/page/sheet.h"
 
 namespace trainer::data::check_test {
 
 using commands::to_json;
 using commands::to_text;
-using commands::write_sheet;
+using results::write_sheet;
 
 TEST_CASE("check_images counts images, damaged files and files that two splits share") {
   const TemporaryFolder folder;
@@ -105,11 +105,11 @@ TEST_CASE("draw_sheet orders shuffled images by class, with the names of class a
   const Datasets sets = open_datasets(config, 3, Split::kTrain);
   const Dataset& set = *sets.train;
   const Sampler order(set.size(), 3, true);
-  std::vector<commands::Tile> expected;
+  std::vector<results::Tile> expected;
   std::vector<std::int32_t> labels;  // in the order of training
   for (const std::int32_t wanted : {0, 1}) {
     for (std::int64_t i = 0; i < 10; ++i) {
-      commands::Tile tile;
+      results::Tile tile;
       tile.image.resize(set.spec().image_bytes());
       std::int32_t label = 0;
       set.get(order.index(0, i), 0, tile.image.data(), &label);
@@ -121,10 +121,10 @@ TEST_CASE("draw_sheet orders shuffled images by class, with the names of class a
   }
   REQUIRE(expected.size() == 10);
   CHECK_FALSE(std::is_sorted(labels.begin(), labels.end()));
-  const Bytes sheet = commands::draw_sheet(set, sets.classes, config, 3, 10);
-  CHECK(sheet == commands::draw_tiles(set.spec().image_shape, expected));
+  const Bytes sheet = results::draw_sheet(set, sets.classes, config, 3, 10);
+  CHECK(sheet == results::draw_tiles(set.spec().image_shape, expected));
   expected[0].lines[1] = "other.ppm";
-  CHECK(sheet != commands::draw_tiles(set.spec().image_shape, expected));
+  CHECK(sheet != results::draw_tiles(set.spec().image_shape, expected));
 }
 
 TEST_CASE("check_images counts the samples that training sets aside for validation_split") {

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-namespace trainer::commands {
+namespace trainer::results {
 
 TEST_CASE("encode_picture: small images are PNG, larger ones JPEG with a limited size") {
   const auto picture = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -23,4 +23,4 @@ TEST_CASE("encode_picture: small images are PNG, larger ones JPEG with a limited
   }
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

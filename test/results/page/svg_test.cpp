@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "support/contains.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 
 using test::contains;
 
@@ -67,4 +67,4 @@ TEST_CASE("line chart: a legend of long names, several lines with the plot below
   CHECK(contains(line_chart(chart), ">...</text>"));
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

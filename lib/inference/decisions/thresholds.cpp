@@ -1,0 +1,151 @@
+#include "inference/decisions/thresholds.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/numbers/statistics.h"
+#include "base/text.h"
+#include "data/class_names.h"
+#include "inference/decisions/scored_split.h"
+#include "inference/decisions/stored_result.h"
+#include "train/class_order.h"
+
+namespace trainer::inference {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kThresholdOption = "--thresholds GOAL";
+
+[[noreturn]] void fail_to_read(const OpenedModel& opened, bool flip, const std::string& why) {
+  throw DataError((*find_run_folder(opened) / results::kThresholdsFile).string(),
+                  concat("is damaged: it ", why, "; write it anew with `",
+                         evaluate_command(opened, kThresholdOption, flip), '`'));
+}
+
+}  // namespace
+
+engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedModel& opened,
+                                       const std::string& split) {
+  const auto goal = engine::parse_threshold_goal(text);
+  if (!goal) {
+    throw ConfigError({}, concat("--thresholds is ", text,
+                                 "; expected f1, sensitivity=S or specificity=S with S above 0 and "
+                                 "at most 1, or cost=FP:FN"));
+  }
+  if (!opened.is_multi_label()) {
+    throw ConfigError({}, concat("--thresholds is for several labels per image, and the model of ",
+                                 opened.path, " has one class per image"));
+  }
+  if (!split.empty() && split != "validation") {
+    throw ConfigError(
+        {}, concat("--thresholds are found on the validation split; remove --split ", split));
+  }
+  if (!find_run_folder(opened)) {
+    throw ConfigError({}, concat("--thresholds are kept in a run folder, and ",
+                                 printable(opened.path), " is not a run"));
+  }
+  return *goal;
+}
+
+engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+                                const OpenedModel& opened,
+                                const std::optional<engine::ThresholdGoal>& goal,
+                                engine::EvaluateOptions options,
+                                results::LabelThresholds& thresholds,
+                                const std::function<void(const std::string&)>& warn) {
+  if (!goal) {
+    thresholds = read_thresholds(opened, options.flip);
+    options.thresholds = thresholds.logits;
+    return *engine::evaluate(engine, dataset, options);
+  }
+  const auto labels = std::ssize(opened.classes);
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  engine::MultiLabelAccumulator scores(labels, kAll);
+  options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
+    scores.add(logits, {static_cast<const float*>(batch.labels), logits.size()});
+  };
+  engine::Metrics metrics = *engine::evaluate(engine, dataset, options);
+  check_scores(scores.logits(), labels, Split::kValidation);
+  thresholds = find_thresholds(opened, scores, *goal);
+  if (!thresholds.kept.empty()) {
+    warn(concat("no validation sample has ", join(thresholds.kept),
+                "; the threshold of this label stays a probability of 0.5"));
+  }
+  write_thresholds(opened, options.flip, thresholds);
+  engine::MultiLabelAccumulator decided(labels, kAll, thresholds.logits);
+  decided.add(scores.logits(), scores.targets());
+  metrics.multi_label = decided.result();
+  return metrics;
+}
+
+results::LabelThresholds find_thresholds(const OpenedModel& opened,
+                                         const engine::MultiLabelAccumulator& scores,
+                                         const engine::ThresholdGoal& goal) {
+  results::LabelThresholds found{engine::to_string(goal)};
+  const std::size_t labels = opened.classes.size(), samples = scores.logits().size() / labels;
+  std::vector<float> own(samples), targets(samples);
+  for (std::size_t label = 0; label < labels; ++label) {
+    for (std::size_t i = 0; i < samples; ++i) {
+      own[i] = scores.logits()[i * labels + label];
+      targets[i] = scores.targets()[i * labels + label];
+    }
+    const std::optional<double> threshold = engine::find_threshold(own, targets, goal);
+    if (!threshold) found.kept.push_back(opened.classes[label]);
+    found.logits.push_back(threshold.value_or(0));
+  }
+  return found;
+}
+
+void write_thresholds(const OpenedModel& opened, bool flip,
+                      const results::LabelThresholds& thresholds) {
+  Json labels = Json::array();
+  for (std::size_t i = 0; i < thresholds.logits.size(); ++i) {
+    const double logit = thresholds.logits[i];
+    labels.push_back(
+        {{"label", opened.classes[i]}, {"probability", sigmoid(logit)}, {"logit", logit}});
+  }
+  store_result(opened, flip, results::kThresholdsFile,
+               {{"goal", thresholds.goal}, {"split", "validation"}, {"labels", std::move(labels)}});
+}
+
+results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
+  results::LabelThresholds result;
+  const std::optional<Json> json =
+      find_result(opened, flip, results::kThresholdsFile, kThresholdOption, opened.warn);
+  if (!json) {
+    result.logits.resize(opened.classes.size());
+    return result;
+  }
+  const auto goal = json->find("goal"), labels = json->find("labels");
+  if (goal == json->end() || !goal->is_string() || labels == json->end() || !labels->is_array()) {
+    fail_to_read(opened, flip, "does not have the goal and the labels of thresholds");
+  }
+  result.goal = goal->get<std::string>();
+  std::vector<std::string> names;
+  for (const Json& label : *labels) {
+    if (!label.is_object() || !label.contains("label") || !label["label"].is_string() ||
+        !label.contains("logit") || !label["logit"].is_number()) {
+      fail_to_read(opened, flip, "has a label without its name or its logit");
+    }
+    names.push_back(label["label"].get<std::string>());
+    result.logits.push_back(label["logit"].get<double>());
+  }
+  if (names != opened.classes) {
+    fail_to_read(opened, flip,
+                 concat("has the labels ", printable(data::list_classes(names)),
+                        ", but the run has ", printable(data::list_classes(opened.classes)),
+                        train::describe_class_difference(names, opened.classes)));
+  }
+  return result;
+}
+
+void add_thresholds(const OpenedModel& opened,
+                    std::vector<std::pair<std::string, std::string>>& metadata) {
+  metadata.emplace_back("thresholds", to_json_line(read_thresholds(opened, false).logits));
+}
+
+}  // namespace trainer::inference

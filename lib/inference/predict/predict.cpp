@@ -1,0 +1,173 @@
+#include "inference/predict/predict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/numbers/statistics.h"
+#include "engine/evaluate.h"
+#include "engine/flip_evaluation.h"
+#include "engine/metrics/binary_scores.h"
+#include "model/build_model.h"
+
+namespace trainer::inference {
+namespace {
+
+// How image files become what the model takes.
+config::Data image_data(const OpenedModel& opened, const std::string& first,
+                        const std::function<void(const std::string&)>& warn) {
+  config::Data data = opened.config.data;
+  const Shape image = sample_spec(opened).image;
+  const bool reads_bands = config::is_image_format(data.format);
+  if (image[2] != 1 && image[2] != 3 && !reads_bands) {
+    throw DataError(
+        first,
+        concat("is an image file, but the model of ", opened.path, " was trained on arrays of ",
+               image[2], " channels; give an NPY file of images of shape ", to_string(image)));
+  }
+  if (!config::is_image_format(data.format)) {
+    warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],
+                " x ", image[1], image[2] == 1 ? " and made grey" : ""));
+  }
+  data.resize = {image[0], image[1]};
+  data.channels = image[2];
+  return data;
+}
+
+void check_shape(const OpenedModel& opened, const PredictionInput& input) {
+  const Shape shape = input.dataset().spec().image_shape;
+  if (!opened.image_shape || shape == *opened.image_shape) return;
+  throw DataError(input.name,
+                  concat("holds images of shape ", to_string(shape), ", but the model of ",
+                         opened.path, " takes ", to_string(*opened.image_shape),
+                         ". Arrays are [images, height, width, channels] or [images, "
+                         "height, width]"));
+}
+
+}  // namespace
+
+std::vector<PredictionInput> open_prediction_inputs(
+    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
+    bool skip, const std::function<void(const std::string&)>& warn) {
+  std::vector<PredictionInput> inputs;
+  if (files.empty()) {
+    OpenedSplit found = open_split_or_default(opened, split);
+    const config::Data& config = opened.config.data;
+    const data::DamagedFiles* const damaged = found.files();
+    const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
+    for (const std::string& reason : damage.reasons) warn("left out: " + reason);
+    const bool skips = config.on_error == config::OnError::kSkip;
+    PredictionInput& input = inputs.emplace_back();
+    input.name = to_string(found.split);
+    input.images.dataset = std::move(found.data.dataset(found.split));
+    input.images.labelled = true;
+    input.one_per_file = config::is_image_format(config.format);
+    input.unreadable = skips ? 0 : damage.skipped;
+  }
+  std::vector<std::string> images;  // image files that follow one another
+  const auto flush = [&] {
+    if (images.empty()) return;
+    const std::string first = images.front();
+    inputs.push_back(
+        {first, data::open_image_files(image_data(opened, first, warn), images, skip), true, 0});
+    images.clear();
+  };
+  for (const std::string& file : files) {
+    if (data::is_image_list(file)) {
+      std::vector<std::string> more = data::list_image_files(file, opened.config.data.csv);
+      std::move(more.begin(), more.end(), std::back_inserter(images));
+    } else if (data::leads_to_image_files(file)) {
+      std::string note;
+      std::vector<std::string> more = data::image_files(file, &note);
+      if (!note.empty()) warn(note);
+      std::move(more.begin(), more.end(), std::back_inserter(images));
+    } else {
+      flush();
+      inputs.push_back({file, data::open_images(file), false, 0});
+    }
+  }
+  flush();
+  for (const PredictionInput& input : inputs) {
+    check_shape(opened, input);
+    const DType type = input.dataset().spec().image_type;
+    if (type != inputs[0].dataset().spec().image_type) {
+      throw DataError(input.name,
+                      concat("holds ", to_string(type), " images, but ", inputs[0].name, " holds ",
+                             to_string(inputs[0].dataset().spec().image_type),
+                             "; predict them one after the other"));
+    }
+    if (opened.image_type && type != *opened.image_type) {
+      warn(concat(input.name, ": holds ", to_string(type), " images, the model was trained on ",
+                  to_string(*opened.image_type),
+                  "; the numbers are taken as they are, so they must be in the same range"));
+    }
+  }
+  return inputs;
+}
+
+model::SampleSpec sample_spec(const OpenedModel& opened,
+                              const std::vector<PredictionInput>& inputs) {
+  const data::Dataset& first = inputs[0].dataset();
+  return {
+      first.spec().image_shape, first.spec().image_type,
+      opened.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
+      std::ssize(opened.classes)};
+}
+
+std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
+                                              const std::vector<PredictionInput>& inputs) {
+  const config::Config& config = opened.config;
+  const graph::Graph model =
+      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
+  auto engine = std::make_unique<engine::Replicas>(model, config, engine::open_backends(config),
+                                                   engine::Engine::Use::kPredict);
+  engine->load(opened.file, opened.path);
+  return engine;
+}
+
+void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+                     const results::PredictOptions& options,
+                     const std::function<void(const results::Output&)>& each,
+                     const std::function<bool()>& enough) {
+  const std::int64_t size = input.dataset().size();
+  const std::int64_t count = std::min(size, options.limit.value_or(size));
+  const LossKind loss = options.loss;
+  engine::FlipEvaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
+  data::LoaderOptions loading;
+  loading.augment = false;
+  loading.batch_size = engine.evaluation_batch();
+  loading.end_step = data::batches_per_epoch(count, loading.batch_size);
+  const auto loader = data::make_loader(input.dataset(), loading);
+  const std::size_t outputs = engine.outputs();
+  std::int64_t done = 0;
+  while (const data::Batch* batch = loader->next()) {
+    evaluation.run({batch->range.count, batch->images, false, nullptr});
+    const std::span<const float> logits = evaluation.logits();
+    const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
+    for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
+      results::Output output;
+      output.index = done;
+      if (input.images.damage) output.error = input.images.damage(done);
+      if (output.error.empty()) {
+        output.logits = logits.subspan(i * outputs, outputs);
+        if (input.images.labelled) output.label = labels[i];
+      }
+      each(output);
+    }
+    loader->release();
+    if (enough && enough()) return;
+  }
+}
+
+void predict(engine::Replicas& engine, const PredictionInput& input,
+             const results::PredictOptions& options,
+             const std::function<void(const results::Prediction&)>& each,
+             const std::function<bool()>& enough) {
+  const auto each_output = [&](const results::Output& output) {
+    each(output.error.empty() ? results::make_prediction(output, options)
+                              : results::Prediction{output});
+  };
+  for_each_output(engine, input, options, each_output, enough);
+}
+
+}  // namespace trainer::inference

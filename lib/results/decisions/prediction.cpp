@@ -1,0 +1,52 @@
+#include "results/decisions/prediction.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/numbers/statistics.h"
+#include "engine/metrics/binary_scores.h"
+
+namespace trainer::results {
+namespace {
+
+std::int32_t predict_class(std::span<const float> logits, std::span<const double> probabilities,
+                           const PredictOptions& options) {
+  if (options.costs) return engine::find_least_cost_class(probabilities, *options.costs);
+  if (!options.threshold) return engine::predicted_class(logits, options.loss);
+  const auto positive = static_cast<std::int32_t>(options.threshold->positive_class);
+  const double odds = engine::LogOdds(logits)(static_cast<std::size_t>(positive));
+  return odds >= options.threshold->log_odds ? positive : 1 - positive;
+}
+
+}  // namespace
+
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss) {
+  std::vector<double> p(logits.begin(), logits.end());
+  if (loss == LossKind::kMeanSquaredError) {
+    // Its outputs estimate labels 0 and 1 as they are.
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  } else if (loss == LossKind::kSoftmaxCrossEntropy) {
+    const double largest = *std::ranges::max_element(p);
+    double sum = 0;
+    for (double& x : p) sum += x = std::exp(x - largest);
+    for (double& x : p) x /= sum;
+    if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
+  } else if (loss == LossKind::kBinaryCrossEntropy) {
+    for (double& x : p) x = sigmoid(x);
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  }
+  return p;
+}
+
+Prediction make_prediction(const Output& output, const PredictOptions& options) {
+  Prediction prediction{output};
+  for (const float x : output.logits) {
+    prediction.scaled_logits.push_back(
+        static_cast<float>(static_cast<double>(x) / options.temperature));
+  }
+  prediction.probabilities = compute_probabilities(prediction.scaled_logits, options.loss);
+  prediction.predicted = predict_class(output.logits, prediction.probabilities, options);
+  return prediction;
+}
+
+}  // namespace trainer::results

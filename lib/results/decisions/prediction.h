@@ -1,0 +1,56 @@
+// Probabilities and predicted classes from the outputs of a model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/choices.h"
+#include "engine/metrics/operating_point.h"
+
+namespace trainer::results {
+
+// Returns the probabilities of all classes, of which a single output stands for two; the outputs of
+// mean_squared_error as they are.
+std::vector<double> compute_probabilities(std::span<const float> logits, LossKind loss);
+
+// The output of the model for an image.
+struct Output {
+  std::int64_t index = 0;
+  // The model's outputs before softmax or sigmoid, without a temperature; valid during the call.
+  // With flip, the logits of the mean.
+  std::span<const float> logits;
+  std::optional<std::int32_t> label;  // set if it is known
+  std::string error;                  // the reason for no output: nothing but index is set then
+};
+
+struct Prediction : Output {
+  std::int32_t predicted = 0;
+  std::vector<float> scaled_logits = {};   // the logits divided by the temperature
+  std::vector<double> probabilities = {};  // one per class; a regression's outputs as they are
+  bool abstained = false;                  // its probability is too small to predict the class
+};
+
+// Predicts the positive one of two classes if its log-odds reach this value, instead of the
+// likelier class. The odds are those without a temperature.
+struct DecisionThreshold {
+  std::int64_t positive_class = 1;
+  double log_odds = 0;
+};
+
+struct PredictOptions {
+  LossKind loss = LossKind::kSoftmaxCrossEntropy;
+  std::optional<std::int64_t> limit = {};  // the first images
+  bool flip = false;       // the mean of the probabilities of an image and its mirror image
+  double temperature = 1;  // the logits are divided by it
+  std::optional<DecisionThreshold> threshold = {};  // used with two classes
+  // Predicts the class of the least expected cost in place of the likeliest one.
+  std::optional<engine::CostMatrix> costs = {};
+};
+// Returns the class, and the probabilities of the logits divided by the temperature of the options.
+// `output` has no error.
+Prediction make_prediction(const Output& output, const PredictOptions& options);
+
+}  // namespace trainer::results
