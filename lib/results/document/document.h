@@ -13,7 +13,7 @@
 #include "results/page/picture.h"
 #include "results/page/svg.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 
 // All texts of a document are plain text: the renderings escape them.
 
@@ -96,4 +96,4 @@ std::string render_text(const Document& document, std::optional<int> columns = {
 // any tool can read it.
 std::string render_html(const Document& document);
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

@@ -8,7 +8,7 @@
 #include "results/document/document.h"
 #include "results/page/page.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace {
 
 constexpr std::size_t kMaxPrintedColumns = 10;  // of a printed page in the usual size
@@ -208,4 +208,4 @@ std::string render_html(const Document& document) {
   return page(document.title, render(document.blocks));
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

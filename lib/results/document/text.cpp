@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "results/document/document.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace {
 
 class TextWriter {
@@ -66,4 +66,4 @@ std::string render_text(const Document& document, std::optional<int> columns) {
   return writer.text();
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::results

@@ -4,7 +4,7 @@
 
 #include "support/contains.h"
 
-namespace trainer::commands {
+namespace trainer::results {
 namespace document_test {
 
 using test::contains;
@@ -121,4 +121,4 @@ TEST_CASE("Document::append adds the blocks of another document after its own") 
 }
 
 }  // namespace document_test
-}  // namespace trainer::commands
+}  // namespace trainer::results
