@@ -50,6 +50,49 @@ COMMENTS = [(r"^(?:Of|As|Whether|Nor|Likewise,? (?:of|for))\b", "a sentence with
 # For the comment behind a declaration of a header: it must be understood without the declaration's name.
 TRAILING = [(r"^of\b", "what it is: 'the samples of this rank'")]
 
+# Names of tests are sentences. A verb counts if it is not that of a clause which one of CLAUSES begins.
+# Verbs in the present tense; after a plural, they count without their s, too.
+VERBS = set("""
+    accepts accumulates adds admits agrees aliases aligns allocates allows answers appears appends applies arrives
+    asks assigns attaches averages beats becomes begins belongs binds blocks breaks builds calls cancels captures
+    causes changes chooses clips closes comes commits compares completes computes connects consumes contains
+    continues contradicts converts copies costs counts covers crashes creates cuts decides declares decodes
+    defaults delays delivers depends describes detects differs disagrees divides draws drops encodes ends enters
+    equals escapes estimates evaluates examines exceeds excludes exists exits expands explains exports extends
+    fails falls fills finds finishes fits flattens flows folds follows forgets formats fuses gathers gets gives
+    goes grows handles hands happens hides holds ignores includes interpolates interrupts joins judges keeps knows
+    lacks launches leads leaves lets lies limits listens lists loads logs looks loses lowers magnifies makes maps
+    marks matches means measures meets merges mirrors moves multiplies names needs notes notices occurs opens
+    orders outlives overflows overlaps owns pads paints parses passes pauses permits plots polls prepares prevents
+    prints propagates proposes puts quotes raises reaches reads rebuilds receives recognizes reduces refers
+    rejects releases remains removes renames renders repeats replaces replays reports requires resets resolves
+    restarts restores resumes rethrows returns reuses reveals rewrites rises rounds runs saves scales selects
+    sends separates serves sets shares shows shrinks shuffles signs skips sorts spells splits stands starts stays
+    steps stops stores strips succeeds suffices suggests suits sums survives swaps switches syncs takes tests
+    throws touches trains travels treats trims truncates turns unfreezes updates uses validates waits wakes warns
+    wins works wraps writes
+""".split())
+# These are verbs in all forms.
+ALWAYS_VERBS = set("""
+    accept agree allow are become began begin can cannot come compute could did do does equal get give grow had
+    has have is join keep let make match may must return should stay succeed take throw was were will would write
+    wrote
+""".split())
+# These of VERBS are plurals, too, where they follow one of BEFORE_NOUNS or a comma.
+PLURALS = set("""
+    averages blocks calls captures changes copies costs counts cuts ends estimates exports folds formats limits
+    lists logs maps marks matches names notes orders pads passes plots prints rounds runs saves scales sets shares
+    signs steps sums tests trains updates works
+""".split())
+BEFORE_NOUNS = set("""
+    a after all an and another any as at before behind beside between both by each equal every few for from in
+    into its many more most no not of on one or other over per same several than the their three to two with
+    without
+""".split())
+ARTICLES = set("a all an both each every its no nothing the".split())
+CLAUSES = set("because how if that unless what when where whether which while who whose".split())
+TEST_NAME = re.compile(r'\bTEST_CASE(?:_TEMPLATE|_FIXTURE)?\(\s*(?:\w+,\s*)?((?:"(?:\\.|[^"\\\n])*"\s*)+)')
+
 TOKEN = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<raw>R"(?P<d>[^()\\ ]*)\(.*?\)(?P=d)")|(?P<text>"(?:\\.|[^"\\\n])*")'
     r"|(?P<char>'(?:\\.|[^'\\\n])')|(?P<directive>^[ \t]*#[ \t]*include[^\n]*)",
@@ -98,6 +141,39 @@ def find_in_words(parts, patterns, add):
             add(offset, match.group(), instead)
 
 
+def is_verb(words, i):
+    """True if words[i] of the name of a test is a finite verb."""
+    word, before = words[i], words[i - 1] if i else ""
+    after = words[i + 1] if i + 1 < len(words) else ""
+    if word in ALWAYS_VERBS:
+        return True
+    if before == "to":
+        return False
+    if word in PLURALS:
+        return after in ARTICLES or (re.match(r"--|[A-Za-z)]", before) is not None and before not in BEFORE_NOUNS)
+    if word in VERBS:
+        return True
+    if not VERBS.intersection((word + "s", word + "es", word[:-1] + "ies")):
+        return False
+    return (after in ARTICLES or (before.endswith("s") and before not in BEFORE_NOUNS) or before in CLAUSES
+            or before in ("all", "it", "none", "only", "others", "they") or (i > 1 and words[i - 2] in ("and", "or")))
+
+
+def is_sentence(name):
+    """True if the name of a test has a verb outside of subordinate clauses."""
+    name = re.sub(r"`[^`]*`|'[^' ]*'(?=[ ,]|$)", "x", name)
+    words = re.findall(r"[A-Za-z][\w'-]*|--[a-z-]+|[0-9]+|[^\sA-Za-z]", name)
+    clauses = 0
+    for i, word in enumerate(words):
+        if word in CLAUSES and not re.fullmatch(r"of|in|by|\w*ing", (words + [""])[i + 1]):
+            clauses += 1
+        elif is_verb(words, i):
+            if not clauses:
+                return True
+            clauses -= 1
+    return False
+
+
 def check_text(text, is_header):
     """(line, found, instead) for everything that is wrong in a source."""
     findings = set()
@@ -131,7 +207,11 @@ def check_text(text, is_header):
             find_in_words([(match.start(), match["raw"])], TEXTS, add)
     if previous:
         find_in_words(previous[0], TEXTS, add)
-    for match in re.finditer(r"^\s*\}[;,)]*[ \t]*//(?! namespace\b| words: kept)[^\n]*", text, re.MULTILINE):
+    for match in TEST_NAME.finditer(text):
+        name = "".join(re.findall(r'"((?:\\.|[^"\\\n])*)"', match[1]))
+        if not is_sentence(name):
+            add(match.start(), name, "a sentence with a verb as the name of the test")
+    for match in re.finditer(r"^\s*\}[;,)]*[ \t]*//(?! namespace\b| extern\b| words: kept)[^\n]*", text, re.MULTILINE):
         add(match.start() + len(match.group()) - len(match.group().lstrip()), match.group().strip(),
             "the comment above the item")
     return sorted(findings)

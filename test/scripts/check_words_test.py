@@ -29,6 +29,30 @@ PLANTED = [
     ("}  // The next function sums.", "}  // The next function sums."),
     ('warn("this rank knows "\n     "nothing");', "knows"),
 ]
+# Names of tests without a verb, or with one in a subordinate clause alone.
+NO_SENTENCES = [
+    "backbone: networks of other layers, the features of Keras",
+    "AppendFile: a file that is moved or replaced, no longer in place",
+    "Canvas: letters beyond the width, left out",
+    "core_quota: files of other content, 0",
+    "optimizer: each kind over 200 steps, Keras's numbers",
+    "Confusion: cells, counts per class and scores",
+    "cuda loss: softmax cross-entropy",
+    "all_reduce_tree: the bits of the tree for any number of processes",
+    "train: a run that is stopped and resumed, the bits of an uninterrupted run",
+    "download: a server that sends too much, stopped",
+    "agree_on_data: a change to be found, the name of the file",
+    "Store: a checkpoint under another name, a warning \"\n    \"and no more",
+]
+SENTENCES = [
+    "EfficientNet, MobileNetV3 and ConvNeXt compute Keras's features",
+    "Conv: the gradient of taps that meet only padding is 0",
+    "Document renders text line by line, without its pictures, bars and charts",
+    "check_images counts photos in several classes",
+    "Executable: many calls in flight have their own scalars and numbers",
+    "Rendezvous: all others report the reason of a process that fails",
+    "new --backbone takes the given backbone, and fails \"\n    \"without its weights",
+]
 PLAIN = """// Copies a sample. The name of a config key may contain any word: "said" is one.
 #include "graph/rows_of.h"
 namespace trainer {
@@ -68,6 +92,19 @@ class CheckWords(unittest.TestCase):
         for _, found in PLANTED:
             self.assertIn(f"'{found}'", errors)
 
+    def test_names_of_tests_without_a_verb_are_found(self):
+        for name in NO_SENTENCES:
+            with self.subTest(name):
+                code, errors = self.check_source(f'#include <vector>\n\nTEST_CASE("{name}") {{\n')
+                self.assertEqual(code, 1, errors)
+                joined = name.replace('"\n    "', "")
+                self.assertIn(f"planted.cpp:3: '{joined}': write a sentence with a verb", errors)
+
+    def test_names_of_tests_with_a_verb_pass(self):
+        for name in SENTENCES:
+            with self.subTest(name):
+                self.assertEqual(self.check_source(f'TEST_CASE("{name}") {{\n'), (0, ""))
+
     def test_plain_code_passes(self):
         self.assertEqual(self.check_source(PLAIN.replace('R"(tells)"', '"tells"')), (0, ""))
 
@@ -98,7 +135,7 @@ class CheckWords(unittest.TestCase):
     def test_a_path_that_does_not_exist_is_an_error(self):
         self.assertEqual(self.check("/nonexistent")[0], 2)
 
-    def test_this_repository(self):
+    def test_this_repository_passes(self):
         self.assertEqual(self.check(), (0, ""))
 
 
