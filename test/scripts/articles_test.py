@@ -52,7 +52,7 @@ class Articles(unittest.TestCase):
         self.assertIn("measured on: no GPU", (self.out / "table.md").read_text())
         return done, rows
 
-    def test_wandb(self):
+    def test_wandb_has_its_rows(self):
         done, rows = self.check("wandb")
         self.assertEqual([row["replicas"] for row in rows.values()], [1, 1, 4, 4, 4, 1, 1])
         self.assertEqual([row["published"]["seconds"] for row in rows.values()], [2090, 2080, 1046, 1040, 887, None, None])
@@ -76,27 +76,27 @@ class Articles(unittest.TestCase):
         self.assertEqual(done.stdout.count("finished earlier"), 6)
         self.assertIn("4-gpu-ft-pref: trains", done.stdout)
 
-    def test_zalando(self):
+    def test_zalando_has_its_rows(self):
         _, rows = self.check("zalando")
         self.assertEqual([row["global_batch"] for row in rows.values()], [64, 128, 128, 16, 32])
         self.assertEqual(rows["oct-2"]["published"]["accuracy"], 0.95)
 
-    def test_rossum(self):
+    def test_rossum_has_its_rows(self):
         done, rows = self.check("rossum")
         self.assertEqual(rows["prefetch-2"]["replicas"], 2)
         self.assertIn("efficiency against 1 replica, 1: 100%", done.stdout)
 
-    def test_tensorflow(self):
+    def test_tensorflow_has_its_rows(self):
         done, rows = self.check("tensorflow")
         self.assertEqual(rows["2-workers-exact"]["parameters_sha256"], rows["1-worker-exact"]["parameters_sha256"])
         self.assertIn("article's TF_CONFIG (free ports in place of its own): parameters equal those", done.stdout)
 
-    def test_clusterone(self):
+    def test_clusterone_has_its_rows(self):
         _, rows = self.check("clusterone")
         self.assertEqual([row["steps"] for row in rows.values()], [80, 80, 80, 80, 40, 20, 80])
         self.assertEqual([row["replicas"] for row in rows.values()], [1, 2, 4, 1, 2, 4, 1])
 
-    def test_failure(self):
+    def test_a_failure_is_reported(self):
         done = subprocess.run([ARTICLES / "rossum.sh", "--out", self.out], capture_output=True, text=True,
                               env={**HERE, "TRAINER": "/bin/false"})
         self.assertNotEqual(done.returncode, 0)

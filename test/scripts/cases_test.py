@@ -100,7 +100,7 @@ class Cases(unittest.TestCase):
                          [{"a": 6, "b": 6}, {"a": 3, "b": 3}, {"a": 3, "b": 3}])
         self.found("layout_valid", "train, validation and test")
 
-    def test_folder_that_is_no_split(self):
+    def test_folder_that_is_not_a_split_is_not_used(self):
         data = self.folders("layout_holdout")
         self.assertEqual(data.counts("train"), {"a": 4, "b": 4})
         self.assertIn("holdout contains a folder per class, but is not used", data.notes[0])
@@ -111,13 +111,13 @@ class Cases(unittest.TestCase):
             self.assertIn("holdout contains a folder per class, but is not used", done.stderr)
         self.found("layout_holdout", data.notes[0].split("/")[-1])
 
-    def test_folders_without_images(self):
+    def test_folders_without_images_are_not_classes(self):
         data = self.folders("layout_leftovers")
         self.assertEqual(data.classes, ["a", "b"])
         self.assertIn("3 folders are not used as classes", data.notes[0])
         self.found("layout_leftovers", data.notes[0].split(": ", 1)[1])
 
-    def test_order_of_classes(self):
+    def test_order_of_classes_is_that_of_their_text(self):
         data = self.folders("layout_numbers")
         self.assertEqual(data.classes, sorted(map(str, range(12))))
         self.assertEqual(data.summary["class_order"], "text")
@@ -129,7 +129,7 @@ class Cases(unittest.TestCase):
         self.assertEqual([data.counts(split)["Caf\u00e9"] for split in ("train", "test")], [5, 3])
         self.found("layout_unicode", "one class Café of 5 and 3 files")
 
-    def test_photo_in_two_classes(self):
+    def test_photo_in_two_classes_is_a_conflict(self):
         data = self.folders("layout_conflict")
         self.assertEqual((data.code, data.summary["conflicts"]), (0, 1))
         self.assertIn("another class", data.summary["duplicates"][0])
@@ -143,7 +143,7 @@ class Cases(unittest.TestCase):
         self.assertEqual(counts, {"keep": 13, "first": 12, "drop": 11})
         self.found("layout_conflict", f"reported; images trained on: {counts}")
 
-    def test_groups(self):
+    def test_groups_are_in_one_split(self):
         data = self.folders("groups", r", validation_split: 0.25, group_by: '(person\d+)'")
         self.assertEqual((data.code, data.summary["shared_groups"]), (0, []))
         proposal = self.folders("groups").summary["group_proposal"]
@@ -152,7 +152,7 @@ class Cases(unittest.TestCase):
 
     # ---- lists
 
-    def test_lists_that_are_read(self):
+    def test_unusual_lists_are_read(self):
         for case in ("csv_blanks", "csv_utf16", "csv_returns", "csv_backslashes"):
             data = self.listed(case)
             self.assertEqual(data.counts("train"), {"0": 3, "1": 3})
@@ -167,13 +167,13 @@ class Cases(unittest.TestCase):
         self.assertEqual(data.counts("train"), {"0": 2, "1": 2, "2": 1, "10": 1})
         self.found("csv_floats", "0, 1, 2, 10 in this order; whole numbers are indices of classes unless data.classes lists them")
 
-    def test_unusual_header(self):
+    def test_error_of_an_unusual_header_has_the_keys(self):
         error = self.listed("csv_header")
         self.assertIn("train.csv:1: looks like a header", error)
         self.assertIn("data.csv: {image_column: photo, label_column: species}", error)
         self.found("csv_header", error.split("train.csv:", 1)[1].strip())
 
-    def test_several_labels(self):
+    def test_several_labels_are_counted(self):
         data = self.listed("csv_multi_hot", loss="binary_cross_entropy", classes=3)
         self.assertEqual(data.counts("train"), {"edema": 3, "mass": 3, "nodule": 2})
         self.found("csv_multi_hot", "3 labels; 1 of 18 is unknown")
@@ -205,7 +205,7 @@ class Cases(unittest.TestCase):
             expected = np.broadcast_to(expected, (16, 16, 3))
         np.testing.assert_allclose(self.pixels(name, size=expected.shape, **options), expected, atol=1e-3)
 
-    def test_tiff(self):
+    def test_tiff_files_have_their_bands(self):
         for kind, bands in (("bands4", 4), ("bands4_without_tag", 4), ("bands13_uint16", 13)):
             name = f"files_tiff/{kind}.tif"
             self.assertIn(f"has {bands} bands", self.pixels(name))
@@ -222,7 +222,7 @@ class Cases(unittest.TestCase):
             self.assertIn(words, self.pixels(name))
             self.found(name, f"rejected: has {words}")
 
-    def test_twelve_bits(self):
+    def test_twelve_bits_use_all_levels(self):
         halves = np.zeros((16, 16, 1))
         halves[8:] = 255
         for name in ("files_tiff/grey_12_in_16.tif", "files_other/grey_12_in_16.png"):
@@ -233,7 +233,7 @@ class Cases(unittest.TestCase):
         data = self.look(f"format: csv, train: {{path: {listing}}}, validation_split: 0")
         self.assertTrue(any("4095" in note and "data.range" in note for note in data.notes), data.notes)
 
-    def test_orientation_and_frames(self):
+    def test_orientation_and_frames_are_followed(self):
         for turn in (3, 6, 8):
             name = f"files_other/orientation_{turn}.webp"
             with Image.open(self.folder / name) as image:
@@ -245,7 +245,7 @@ class Cases(unittest.TestCase):
                 self.expect_pixels(name, np.asarray(image.convert("RGB")))
             self.found(name, "its first frame")
 
-    def test_plain_and_one_bit_pnm(self):
+    def test_plain_and_one_bit_pnm_are_read(self):
         grey = np.array([0, 85, 170, 255, 170, 85.0]).reshape(2, 3, 1)
         self.expect_pixels("files_other/plain.pgm", grey, more=", channels: 1")
         self.found("files_other/plain.pgm", "0, 85, 170, 255, 170, 85")

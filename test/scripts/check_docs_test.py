@@ -17,25 +17,25 @@ class CheckDocs(CheckedTree):
         self.write("lib/decisions/base.md", "# base\n\n## One sum\n\nReason.\n")
         self.write("lib/base/sum.cpp", "// lib/decisions/base.md#one-sum gives the reason.\n")
 
-    def test_good_tree(self):
+    def test_a_good_tree_passes(self):
         self.assertEqual(self.check(), (0, ""))
 
-    def test_this_repository(self):
+    def test_this_repository_passes(self):
         self.assertEqual(self.check(ROOT), (0, ""))
 
-    def test_missing_file(self):
+    def test_a_missing_file_is_found(self):
         self.write("configs/guide.md", "# Guide\n\n## A part\n\n![picture](loss.svg)\n")
         self.fails("configs/guide.md:5: loss.svg: loss.svg does not exist")
 
-    def test_link_out_of_the_tree(self):
+    def test_a_link_out_of_the_tree_is_found(self):
         self.write("configs/guide.md", "# Guide\n\n## A part\n\n[host](../../../etc/passwd)\n")
         self.fails("configs/guide.md:5: ../../../etc/passwd: ../../../etc/passwd does not exist")
 
-    def test_missing_anchor(self):
+    def test_a_missing_anchor_is_found(self):
         self.write("configs/guide.md", "# Guide\n\n```\n## A part\n```\n")
         self.fails("README.md:3: configs/guide.md#a-part: configs/guide.md has no heading #a-part")
 
-    def test_missing_anchor_of_the_same_file(self):
+    def test_a_missing_anchor_of_the_same_file_is_found(self):
         self.write("configs/guide.md", "# Guide\n\n## A part\n\n[top](#guid)\n")
         self.fails("configs/guide.md:5: guide.md#guid: guide.md has no heading #guid")
 
@@ -43,21 +43,21 @@ class CheckDocs(CheckedTree):
         self.write("configs/guide.md", "# Guide\n\n## A part\n\n    freeze[:-4](x)\n\n`[a](b)`\n")
         self.assertEqual(self.check(), (0, ""))
 
-    def test_path_in_code(self):
+    def test_a_path_in_code_is_checked(self):
         self.write("scripts/README.md", "Run `scripts/gone.sh`.\n")
         self.fails("scripts/README.md:1: scripts/gone.sh does not exist")
         self.write("scripts/README.md", "Run:\n\n    X=1 scripts/gone.sh\n")
         self.fails("scripts/README.md:3: scripts/gone.sh does not exist")
 
-    def test_decision_that_the_code_links_to(self):
+    def test_a_decision_that_the_code_links_to_exists(self):
         self.write("lib/base/sum.cpp", "// lib/decisions/base.md#one-sum, lib/decisions/base.md#two-sums\n")
         self.fails("lib/base/sum.cpp:1: lib/decisions/base.md#two-sums: lib/decisions/base.md has no heading #two-sums")
 
-    def test_decision_without_a_link(self):
+    def test_a_decision_without_a_link_is_found(self):
         self.write("lib/base/sum.cpp", "")
         self.fails("lib/decisions/base.md: no file of lib/ links to #one-sum")
 
-    def test_walk(self):
+    def test_the_files_of_a_walk_are_counted(self):
         self.write("lib/README.md", "**A sum** (1 files; 3 before)\n1. `base/sum.cpp`: all of it.\n")
         self.assertEqual(self.check(), (0, ""))
         self.write("lib/README.md", "**A sum** (2 files; 3 before)\n1. `base/sum.cpp`: all of it.\n")
@@ -67,7 +67,7 @@ class CheckDocs(CheckedTree):
         self.write("lib/README.md", "**A sum** (11 files; 30 before)\n" + "1. `base/sum.cpp`: all of it.\n" * 11)
         self.fails("lib/README.md: A sum: 11 files; at most 10")
 
-    def test_long_readme(self):
+    def test_a_long_readme_is_found(self):
         self.write("README.md", "text\n" * 120)
         self.assertEqual(self.check(), (0, ""))
         self.write("README.md", "text\n" * 121)

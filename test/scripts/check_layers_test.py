@@ -27,21 +27,21 @@ class CheckLayers(CheckedTree):
         self.write("lib/graph/op.h", '#include "base/error.h"\n#include <vector>\n')
         self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp\n  DEPENDS base)\n")
 
-    def test_good_tree(self):
+    def test_a_good_tree_passes(self):
         self.assertEqual(self.check(), (0, ""))
 
-    def test_this_repository(self):
+    def test_this_repository_passes(self):
         self.assertEqual(self.check(ROOT), (0, ""))
 
-    def test_include_not_allowed(self):
+    def test_an_include_that_is_not_allowed_is_found(self):
         self.write("lib/graph/print.cpp", '// text\n#include "config/config.h"\n')
         self.fails('lib/graph/print.cpp:2: lib/graph may not include "config/config.h" (may include: base)')
 
-    def test_inner_folder(self):
+    def test_an_include_of_an_inner_folder_is_found(self):
         self.write("lib/train/loop.cpp", '#include "backend/cpu/conv.h"\n')
         self.fails('lib/train/loop.cpp:1: lib/train may not include "backend/cpu/conv.h"')
 
-    def test_public_inner_folder(self):
+    def test_a_public_inner_folder_may_be_included(self):
         self.write("lib/base/threads/team.h", "")
         self.write("lib/base/threads/detail/queue.h", "")
         self.write("lib/graph/op.h", '#include "base/threads/team.h"\n')
@@ -56,7 +56,7 @@ class CheckLayers(CheckedTree):
         self.write("lib/README.md", TABLE + "\nPublic inner folders: `base/threads`, `base/files`.\n")
         self.fails("the public inner folder base/files does not exist")
 
-    def test_row_of_an_inner_folder(self):
+    def test_a_row_of_an_inner_folder_applies_to_it(self):
         rows = "| backend | shared | base |\n| backend/cpu | kernels | base graph backend |\n"
         rows += "| backend/open.cpp backend/load.h | opens one | backend backend/cpu |"
         self.write("lib/README.md", TABLE.replace("| backend | kernels | base graph |", rows))
@@ -75,7 +75,7 @@ class CheckLayers(CheckedTree):
         self.write("lib/train/loop.cpp", '#include "backend/load.h"\n')
         self.assertEqual(self.check(), (0, ""))
 
-    def test_rows_without_a_row_around_them(self):
+    def test_rows_need_no_row_around_them(self):
         rows = "| commands/find | finds | base |\n| commands/plan | plans | base commands/find |\n"
         self.write("lib/README.md", TABLE + rows)
         self.write("lib/commands/find/find.h", '#include "base/error.h"\n')
@@ -87,11 +87,11 @@ class CheckLayers(CheckedTree):
         self.write("lib/commands/other/other.h", "")
         self.fails("lib/commands/other: not in the table")
 
-    def test_row_without_files(self):
+    def test_a_row_without_files_is_found(self):
         self.write("lib/README.md", TABLE + "| graph/rules | none | base |\n")
         self.fails("the row graph/rules has no files")
 
-    def test_library_of_an_inner_folder(self):
+    def test_a_library_has_the_dependencies_of_its_inner_folders(self):
         self.write("lib/README.md", TABLE + "| commands/find | finds | base |\n| commands/plan | plans | graph |\n")
         self.write("lib/commands/find/find.h", '#include "base/error.h"\n')
         self.write("lib/commands/plan/plan.h", '#include "graph/op.h"\n')
@@ -101,11 +101,11 @@ class CheckLayers(CheckedTree):
         self.write("lib/commands/find/CMakeLists.txt", "trainer_library(find SOURCES find.cpp DEPENDS base graph)\n")
         self.fails("lib/commands/find/CMakeLists.txt: DEPENDS of find names graph")
 
-    def test_folder_missing_in_table(self):
+    def test_a_folder_missing_in_the_table_is_found(self):
         self.write("lib/extra/x.h", "")
         self.fails("lib/extra: not in the table")
 
-    def test_decisions(self):
+    def test_decisions_begin_with_their_folder(self):
         self.write("lib/decisions/graph.md", "# graph: decisions\n\n## Names\n\nReason.\n")
         self.assertEqual(self.check(), (0, ""))
         self.write("lib/decisions/graph.md", "# Names\n")
@@ -113,15 +113,15 @@ class CheckLayers(CheckedTree):
         self.write("lib/decisions/graph.md", "")
         self.fails("lib/decisions/graph.md:1: the first line must be '# graph: decisions'")
 
-    def test_decision_in_an_inner_folder(self):
+    def test_a_decision_in_an_inner_folder_is_found(self):
         self.write("lib/decisions/graph/names.md", "# graph: decisions\n")
         self.fails("lib/decisions/graph/names.md: decisions are in lib/decisions/<folder>.md")
 
-    def test_decision_of_unknown_folder(self):
+    def test_a_decision_of_an_unknown_folder_is_found(self):
         self.write("lib/decisions/extra.md", "# extra: decisions\n")
         self.fails("lib/decisions/extra.md: decisions are in lib/decisions/<folder>.md")
 
-    def test_row_that_points_forward(self):
+    def test_a_row_that_points_forward_is_found(self):
         self.write("lib/README.md", TABLE.replace("| base | helpers | - |", "| base | helpers | graph |"))
         self.fails("base may include graph, which is not a row above it")
 
@@ -133,7 +133,7 @@ class CheckLayers(CheckedTree):
         self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp)\n")
         self.fails("graph includes base/ but its DEPENDS does not name it")
 
-    def test_third_party_owner(self):
+    def test_a_third_party_header_has_one_owner(self):
         self.write("lib/train/read.cpp", "#include <yaml-cpp/yaml.h>\n")
         self.fails("<yaml-cpp/yaml.h> may only be included in lib/config")
 

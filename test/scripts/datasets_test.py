@@ -108,7 +108,7 @@ class Datasets(unittest.TestCase):
                     archive.addfile(info, io.BytesIO(content))
         return path
 
-    def test_wrong_content(self):
+    def test_wrong_content_is_rejected(self):
         for name in FILES:
             (self.served / name).write_bytes(gzip.compress(b"not the data"))
         for script, variable in (("mnist.sh", "MNIST_MIRROR"), ("fashion_mnist.sh", "FASHION_MNIST_MIRROR")):
@@ -118,7 +118,7 @@ class Datasets(unittest.TestCase):
             self.assertIn(f"set {variable} to another mirror", done.stderr)
             self.assertEqual(self.left_behind(), [])
 
-    def test_not_gzip(self):
+    def test_a_file_that_is_not_gzip_is_rejected(self):
         for name in FILES:
             (self.served / name).write_bytes(b"<html>moved</html>")
         done = self.run_script("mnist.sh")
@@ -126,14 +126,14 @@ class Datasets(unittest.TestCase):
         self.assertIn("is not the original file", done.stderr)
         self.assertEqual(self.left_behind(), [])
 
-    def test_missing_file(self):
+    def test_error_of_a_missing_file_has_its_address(self):
         done = self.run_script("fashion_mnist.sh")
         self.assertEqual(done.returncode, 1)
         self.assertIn(f"could not download http://127.0.0.1:{self.server.server_port}/{FILES[0]}", done.stderr)
         self.assertEqual(self.left_behind(), [])
 
     @unittest.skipUnless(SHARED.is_dir(), "TRAINER_SHARED_DATA/mnist is not there")
-    def test_real_files(self):
+    def test_real_files_are_accepted(self):
         for name in FILES:
             shutil.copy(SHARED / name, self.served / name)
         done = self.run_script("mnist.sh")
@@ -209,7 +209,7 @@ class Datasets(unittest.TestCase):
             self.assertEqual((self.target / "file.h5").read_bytes(), content)
             (self.target / "file.h5").unlink()
 
-    def test_another_file(self):
+    def test_another_file_is_rejected(self):
         self.serve_file(b"<html>moved</html>")
         done = self.fetch()
         self.assertEqual(done.returncode, 1)
@@ -219,7 +219,7 @@ class Datasets(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("missing.h5; set TEST_MIRROR", done.stderr)
 
-    def test_one_download_at_a_time(self):
+    def test_a_second_download_is_rejected(self):
         self.serve_file()
         self.target.mkdir()
         holder = subprocess.Popen(["flock", self.target, "sh", "-c", "echo held; cat"], stdin=subprocess.PIPE,
@@ -230,7 +230,7 @@ class Datasets(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("another download into", done.stderr)
 
-    def test_cats_vs_dogs(self):
+    def test_cats_vs_dogs_is_unpacked(self):
         jfif = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00picture "
         files = {f"PetImages/{kind}/{number}.jpg": jfif + f"{kind} {number}".encode()
                  for kind in ("Cat", "Dog") for number in range(12)}
@@ -255,7 +255,7 @@ class Datasets(unittest.TestCase):
         done = self.run_script("cats_vs_dogs.sh", CATS_DOGS_SHA256=checksum)
         self.assertEqual((done.returncode, len(self.server.requests)), (0, 2), done.stderr)
 
-    def test_oct2017(self):
+    def test_oct2017_is_unpacked(self):
         scans = {f"OCT2017/{split}/{kind}/{kind}-{number}.jpeg": f"{split} {kind} {number}".encode()
                  for split in ("train", "test") for kind in ("CNV", "DME", "DRUSEN", "NORMAL") for number in range(2)}
         archive = self.pack("OCT2017.tar.gz", {**scans, "OCT2017/train/CNV/._CNV-0.jpeg": b"of macOS"})
@@ -281,14 +281,14 @@ class Datasets(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no folder train/NORMAL", done.stderr)
 
-    def test_cifar10(self):
+    def test_cifar10_needs_a_mirror(self):
         done = self.run_script("cifar10.sh")
         self.assertEqual(done.returncode, 1)
         self.assertIn("set CIFAR10_MIRROR", done.stderr)
         self.pack("cifar-10-binary.tar.gz", {"cifar-10-batches-bin/test_batch.bin": b"other"})
         self.assertIn("is not the original file", self.run_script("cifar10.sh").stderr)
 
-    def test_repacked_cifar10(self):
+    def test_repacked_cifar10_is_accepted(self):
         def record(label, shift):  # planes of red, green, blue
             return bytes([label]) + b"".join(bytes((shift + plane + pixel) % 256 for pixel in range(1024))
                                              for plane in range(3))

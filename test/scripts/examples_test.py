@@ -201,7 +201,7 @@ class Examples(unittest.TestCase):
         codes = next((codes for start, codes in RESULTS.items() if line.startswith(start)), (0,))
         self.run_line(shorten(line), folder, codes)
 
-    def test_examples(self):
+    def test_examples_run(self):
         commands = re.findall(r"^  ([a-z]+)  ", support.trainer("--help").stdout, re.MULTILINE)
         self.assertGreaterEqual(len(commands), 19)
         lines = self.examples()
@@ -229,14 +229,14 @@ class Examples(unittest.TestCase):
                 self.run_line(line, folder, codes)
         return len(commands)
 
-    def test_documents(self):
+    def test_commands_of_the_documents_are_accepted(self):
         counts = {str(path.relative_to(support.ROOT)): self.check_document(path) for path in DOCUMENTS}
         self.assertGreaterEqual(counts["README.md"], 3)
         guides = [name for name, count in counts.items() if name.startswith("configs/guide_") and count > 0]
         self.assertGreaterEqual(len(guides), 9, counts)
         self.assertGreaterEqual(sum(counts.values()), 45, counts)
 
-    def test_config_in_readme(self):
+    def test_the_config_in_the_readme_is_valid(self):
         """The README's config is complete and valid."""
         configs = [block for block in code_blocks(support.ROOT / "README.md") if block[0].startswith("name: ")]
         self.assertEqual(len(configs), 1)

@@ -198,7 +198,7 @@ class Mlflow(unittest.TestCase):
         self.assertEqual(self.read_steps(again, "train/loss"), rows)
         self.assertEqual(rows[-1], steps[-1] + 200)
 
-    def test_a_run_that_fails(self):
+    def test_a_run_that_fails_has_this_status(self):
         variables = {"MLFLOW_EXPERIMENT_NAME": "failed"}
         settings = ["--set", "optimizer.adam.learning_rate=1e30"]
         self.run_trainer("train", self.config, "--run-dir", self.work / "runs/failed", *settings, code=5, **variables)
@@ -230,7 +230,7 @@ class Mlflow(unittest.TestCase):
         self.assertEqual(self.read_steps(run, "train/loss")[-1], 24)
         self.assertIn("system/step_time/forward_seconds_max", run.data.metrics)
 
-    def test_numbers_that_are_not_finite(self):
+    def test_numbers_that_are_not_finite_are_read(self):
         """The server reads the texts that test/hooks/mlflow_test.cpp expects in requests."""
         run = self.client.create_run(self.client.create_experiment("numbers"))
         values = ["NaN", "Infinity", "-Infinity"]
@@ -246,7 +246,7 @@ class Mlflow(unittest.TestCase):
         self.assertGreater(found["1"], 1e300)
         self.assertLess(found["2"], -1e300)
 
-    def test_z_a_server_that_stops(self):
+    def test_z_a_server_that_stops_does_not_end_the_run(self):
         """Comes last, because it stops the server."""
         folder = self.work / "runs/outage"
         variables = {"MLFLOW_EXPERIMENT_NAME": "outage"}

@@ -70,13 +70,13 @@ class MultiLabelTest(unittest.TestCase):
             self.assertAlmostEqual(report["subset_accuracy"], metrics.accuracy_score(present, predicted), 12)
             self.assertAlmostEqual(report["hamming_loss"], metrics.hamming_loss(present, predicted), 12)
 
-    def test_all_known(self):
+    def test_metrics_agree_where_all_labels_are_known(self):
         self.compare(0)
 
-    def test_some_unknown(self):
+    def test_metrics_agree_where_some_labels_are_unknown(self):
         self.compare(0.25)
 
-    def test_thresholds_of_the_largest_f1(self):
+    def test_thresholds_have_the_largest_f1(self):
         self.compare(0.25, "f1")
 
 

@@ -111,13 +111,13 @@ class PublicScripts(unittest.TestCase):
                 self.assertIn(f"\nname: {name}\n", text)
                 self.assertIn(f"| `{name}.yaml` |", guide)
 
-    def test_validate(self):
+    def test_configs_of_public_scripts_are_valid(self):
         for name in self.names():
             with self.subTest(name):
                 self.command("validate", CONFIGS / f"{name}.yaml")
                 self.command("validate", CONFIGS / f"{name}.yaml", *self.drawn(name))
 
-    def test_plan(self):
+    def test_plans_have_the_parameters_of_the_scripts(self):
         for name in self.names():
             with self.subTest(name):
                 settings = [*self.drawn(name), "--set", "train.batch_size=2"]
@@ -128,13 +128,13 @@ class PublicScripts(unittest.TestCase):
                     expected += (3 - whole) * (inputs + 1)
                 self.assertEqual(plan["trainable_parameters"], expected)
 
-    def test_drawn_pictures(self):
+    def test_configs_train_on_drawn_pictures(self):
         for name in self.names():
             with self.subTest(name):
                 rows = self.train(name, self.drawn(name), 2, 4)
                 self.assertEqual(max(row["step"] for row in rows), 2)
 
-    def test_cats_and_dogs(self):
+    def test_configs_train_on_cats_and_dogs(self):
         shared = os.environ.get("TRAINER_SHARED_DATA")
         if not shared:
             self.skipTest("TRAINER_SHARED_DATA is not set")

@@ -62,7 +62,7 @@ class ReportBrowserTest(unittest.TestCase):
         cls.browser = browser.Browser(program, cls.pages.folder / "profile").__enter__()
         cls.addClassCleanup(cls.browser.__exit__)
 
-    def test_quiet_and_readable(self):
+    def test_pages_are_readable_without_messages(self):
         for name, file in self.pages.files.items():
             for width, dark in ((WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)):
                 with self.subTest(page=name, width=width, dark=dark):
@@ -95,7 +95,7 @@ class ReportBrowserTest(unittest.TestCase):
                 backgrounds.append(self.browser.run("getComputedStyle(document.body).backgroundColor"))
             self.assertEqual(backgrounds, ["rgb(255, 255, 255)", "rgb(15, 19, 24)"])
 
-    def test_prints_whole_and_with_colours(self):
+    def test_pages_are_printed_whole_and_with_colours(self):
         self.addCleanup(self.browser.show, WIDE)
         for name, file in self.pages.files.items():
             with self.subTest(page=name):
@@ -165,7 +165,7 @@ class ReportBrowserTest(unittest.TestCase):
         while self.browser.run(f"{region}.scrollLeft") == 0:
             self.assertLess(time.monotonic(), deadline, "the region does not scroll")
 
-    def test_numbers_at_the_mouse(self):
+    def test_charts_show_numbers_at_the_mouse(self):
         self.browser.show(WIDE)
         for name, file in self.pages.files.items():
             self.browser.open(file.as_uri())
@@ -196,7 +196,7 @@ class ReportBrowserTest(unittest.TestCase):
             return t.left >= s.left && t.right <= s.right && t.top >= s.top && t.bottom <= s.bottom; })()""")
         self.assertTrue(inside, "the numbers leave the chart")
 
-    def test_told_to_those_who_do_not_see(self):
+    def test_screen_readers_read_all_of_a_page(self):
         self.browser.show(WIDE)
         for name, file in self.pages.files.items():
             with self.subTest(page=name):

@@ -202,7 +202,7 @@ class ReportTest(unittest.TestCase):
         images = (self.run_dir.parent / "digits" / "t10k-images-idx3-ubyte").read_bytes()[16:]
         return list(images[index * 784:(index + 1) * 784])
 
-    def test_run_tells_of_its_data_and_devices(self):
+    def test_run_has_its_data_and_devices(self):
         record = json.loads((self.run_dir / "run.json").read_text())
         tables = {table.find(HTML + "caption").text: [[cell.text or "" for cell in row] for row in table.find(HTML + "tbody")]
                   for table in self.pages["run"].iter(HTML + "table")}
@@ -220,7 +220,7 @@ class ReportTest(unittest.TestCase):
             root = ElementTree.parse(self.run_dir / "plots" / f"{chart}.svg").getroot()
             self.assertEqual((root.tag, root.get("id")), (SVG + "svg", chart))
 
-    def test_what_is_missing_is_said(self):
+    def test_what_is_missing_is_named(self):
         copy = self.run_dir.parent / "without_checkpoints"
         shutil.copytree(self.run_dir, copy, ignore=shutil.ignore_patterns("checkpoints"))
         done = support.trainer("report", copy)

@@ -51,7 +51,7 @@ class RunOutputs(unittest.TestCase):
             loaded["" if folder.name == "tensorboard" else folder.name] = accumulator
         return loaded
 
-    def test_json_events(self):
+    def test_json_events_have_all_steps(self):
         steps = [event["step"] for event in self.events if event["event"] == "step"]
         self.assertEqual(steps, list(range(1, STEPS + 1)))
         finished = self.events[-1]
@@ -72,7 +72,7 @@ class RunOutputs(unittest.TestCase):
         for key in ("loss", "accuracy", "count"):
             self.assertEqual(evaluated[key], test[key], key)
 
-    def test_tensorboard_scalars(self):
+    def test_tensorboard_has_the_scalars(self):
         self.assertEqual(set(self.tensorboard), {"", "train", "test"})
         expected = {"train": {"Loss", "Metrics/accuracy", "learning_rate"}, "test": {"Loss", "Metrics/accuracy"}}
         for split, names in expected.items():
@@ -92,7 +92,7 @@ class RunOutputs(unittest.TestCase):
         rate = self.tensorboard["train"].Scalars("learning_rate")[-1]
         self.assertAlmostEqual(rate.value, 1e-3, places=9)
 
-    def test_tensorboard_config_and_parameters(self):
+    def test_tensorboard_has_config_and_parameters(self):
         run = self.tensorboard[""]
         config = run.Tensors("config")[-1].tensor_proto.string_val[0].decode()
         self.assertTrue(config.startswith("```yaml") and "name: digits" in config, config[:200])
@@ -106,7 +106,7 @@ class RunOutputs(unittest.TestCase):
         end = run.SummaryMetadata("_hparams_/session_end_info").plugin_data
         self.assertEqual(plugin_data_pb2.HParamsPluginData.FromString(end.content).session_end_info.status, 1)
 
-    def test_tensorboard_image(self):
+    def test_tensorboard_has_images(self):
         self.assertEqual(self.tensorboard["train"].Tags()["images"], ["samples"])
         names = self.tensorboard["test"].Tags()["images"]
         confusion = [name for name in names if "confusion" in name]
@@ -123,7 +123,7 @@ class RunOutputs(unittest.TestCase):
         picture.load()  # decodes, checksums included
         self.assertEqual(picture.size, (image.width, image.height))
 
-    def test_checkpoints(self):
+    def test_safetensors_reads_checkpoints(self):
         paths = sorted((self.run_dir / "checkpoints").glob("step-*.safetensors"))
         self.assertEqual([path.name for path in paths], ["step-00000016.safetensors", "step-00000024.safetensors"])
         for path in paths:
@@ -135,7 +135,7 @@ class RunOutputs(unittest.TestCase):
                     self.assertTrue(np.all(np.isfinite(tensors.get_tensor(name))), name)
                 self.assertIn("trainer", tensors.metadata())
 
-    def test_metrics_files(self):
+    def test_metrics_files_have_the_rows(self):
         with (self.run_dir / "metrics.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         self.assertTrue(rows)

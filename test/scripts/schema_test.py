@@ -66,7 +66,7 @@ class Schema(unittest.TestCase):
             with self.subTest(path.name):
                 self.assertEqual(self.messages(self.load(path)), [])
 
-    def test_refuses_what_the_program_refuses(self):
+    def test_schema_rejects_what_the_program_rejects(self):
         good = self.load(support.ROOT / "configs/digits.yaml")
         for name, spoil in BAD.items():
             with self.subTest(name), tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:

@@ -92,7 +92,7 @@ class TraceTest(unittest.TestCase):
         for name, count, nanoseconds in found:
             self.assertAlmostEqual(nanoseconds, expected[name][1], delta=count, msg=name)
 
-    def test_ranks_threads_and_nesting(self):
+    def test_trace_has_ranks_threads_and_nesting(self):
         processes = [name for name, in self.query("select name from process where name is not null order by pid")]
         self.assertEqual([name.split(" (")[0] for name in processes], ["host", "rank 0", "rank 1"])
         threads = {name for name, in self.query("select name from thread where name is not null")}

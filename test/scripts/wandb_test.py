@@ -70,7 +70,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 class Wandb(unittest.TestCase):
-    def test_the_command_of_the_guide(self):
+    def test_the_command_of_the_guide_works(self):
         guide = (support.ROOT / "configs/guide_reading_a_run.md").read_text()
         command = re.search(r"^    wandb (sync .*)$", guide, re.MULTILINE)[1].split()
         version = re.search(r"^    pip install wandb==(\S+)", guide, re.MULTILINE)[1]

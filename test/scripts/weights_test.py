@@ -85,7 +85,7 @@ class Weights(unittest.TestCase):
         os.close(terminal)
         return process.wait(), text.decode()
 
-    def test_list(self):
+    def test_lists_the_weights(self):
         done = self.trainer("weights")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"resnet50 +95  md5 +not downloaded")
@@ -99,7 +99,7 @@ class Weights(unittest.TestCase):
         self.assertRegex(done.stdout, rf"resnet50 +95  md5 +{self.cache}/{RESNET50}")
         self.assertIn(f"downloads a file into {self.cache}, where", done.stdout)
 
-    def test_download(self):
+    def test_downloads_a_file(self):
         done = self.trainer("weights", "mobilenet_v2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.cache / MOBILENET_V2).read_bytes(), self.content)
@@ -120,20 +120,20 @@ class Weights(unittest.TestCase):
         self.assertNotIn("no pretrained weights", done.stderr)
         self.assertIn(f"weights: {self.cache}/{MOBILENET_V2}", (self.here / "photos.yaml").read_text())
 
-    def test_folder_of_the_project(self):
+    def test_uses_the_folder_of_the_project(self):
         (self.here / "weights").mkdir()
         done = self.trainer("weights", "mobilenet_v2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.here / "weights" / MOBILENET_V2).is_file())
         self.assertFalse(self.cache.exists())
 
-    def test_cache_folder(self):
+    def test_uses_the_cache_folder(self):
         done = self.trainer("weights", "mobilenet_v2", WEIGHTS_DIR=str(self.work / "cache"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue((self.work / "cache" / MOBILENET_V2).is_file())
         self.assertFalse(self.cache.exists())
 
-    def test_another_file_than_the_publisher_s(self):
+    def test_rejects_another_file_than_the_publisher_s(self):
         (self.served / RESNET50).write_bytes(OTHER)
         done = self.trainer("weights", "resnet50")
         self.assertEqual(done.returncode, 3)
@@ -141,7 +141,7 @@ class Weights(unittest.TestCase):
                       done.stderr)
         self.assertEqual(list(self.cache.iterdir()), [])
 
-    def test_a_file_without_a_checksum_that_is_another(self):
+    def test_rejects_another_file_without_a_checksum(self):
         for content, reason in ((OTHER, f"it has {len(OTHER)} bytes, expected at least 9000000"),
                                 (OTHER[:8] + bytes(9_400_000), "holds addresses that are not 8 bytes"),
                                 (self.content.replace(b"expanded_conv_depthwise", b"expanded_conv_depthwisf"),
@@ -153,7 +153,7 @@ class Weights(unittest.TestCase):
             self.assertIn(reason, done.stderr)
             self.assertEqual(list(self.cache.iterdir()), [])
 
-    def test_errors(self):
+    def test_errors_name_the_address(self):
         missing = self.trainer("weights", "vgg16")
         self.assertEqual(missing.returncode, 3)
         self.assertIn(f"{self.mirror}/vgg16/vgg16_weights", missing.stderr)
@@ -165,7 +165,7 @@ class Weights(unittest.TestCase):
         self.assertEqual(other.returncode, 3)
         self.assertIn("torchvision's file is a pickle", other.stderr)
 
-    def test_progress_in_terminal(self):
+    def test_prints_progress_in_a_terminal(self):
         code, text = self.run_in_terminal(None, "weights", "mobilenet_v2")
         self.assertEqual(code, 0, text)
         self.assertRegex(text, r"\rmobilenet_v2: 9\.\d of 9\.\d MB, 100 %")
