@@ -171,11 +171,11 @@ void check_torchvision(const std::string& name) {
   const Path file = folder.path() / "w.safetensors";
   write_state_dict(file, state_dict(c));
   const std::size_t top = name.find("_top");
-  const config::Config config =
-      config_of("{backbone: {name: " + name.substr(0, top) + ", weights: '" + file.string() + "'" +
-                    (top == std::string::npos ? "}, head: [flatten]" : ", include_top: true}") +
-                    ", loss: mean_squared_error}",
-                "data: {format: synthetic, normalize: {scale: 1}}\n");
+  const config::Config config = build_config(
+      "{backbone: {name: " + name.substr(0, top) + ", weights: '" + file.string() + "'" +
+          (top == std::string::npos ? "}, head: [flatten]" : ", include_top: true}") +
+          ", loss: mean_squared_error}",
+      "data: {format: synthetic, normalize: {scale: 1}}\n");
   model::SampleSpec spec = sample(Shape(content["image"].get<std::vector<std::int64_t>>()),
                                   c["count"].get<std::int64_t>());
   spec.label_is_index = false;

@@ -303,7 +303,7 @@ TEST_CASE("Executable: steps of common models do not fall back to a slow impleme
     const auto loaded = config::load_config(concat(source_file("configs/"), name, ".yaml"), {}, {});
     models.emplace_back(name, loaded.config.model);
   }
-  models.emplace_back("convolutions", config_of(R"({layers: [conv: {filters: 24, padding: same},
+  models.emplace_back("convolutions", build_config(R"({layers: [conv: {filters: 24, padding: same},
       batch_norm, activation: relu, conv: {filters: 32, strides: 2, padding: same}, batch_norm,
       activation: relu, separable_conv: {filters: 48, padding: same}, batch_norm, activation: relu,
       average_pool: 2, conv: {filters: 64, kernel_size: 1, activation: relu}, global_average_pool,

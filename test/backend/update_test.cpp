@@ -380,7 +380,7 @@ TEST_CASE("optimizer: each kind over 200 steps matches Keras") {
   const nlohmann::json fixture = nlohmann::json::parse(file);
   for (const auto& c : fixture["cases"]) {
     const config::Config config =
-        config_of("{layers: [flatten, dense: 2]}", "optimizer: " + c["optimizer"].dump() + "\n");
+        build_config("{layers: [flatten, dense: 2]}", "optimizer: " + c["optimizer"].dump() + "\n");
     const optim::UpdateSpec spec = optim::update_spec(config.optimizer);
     const graph::Graph graph = update_graph({5, 4}, spec.update);
     Runner runner(open(setups()[0]), graph, {});

@@ -19,7 +19,7 @@
 namespace trainer {
 namespace {
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
+std::span<const std::uint8_t> to_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
@@ -32,8 +32,8 @@ std::size_t files_in(const Path& folder) {
 }  // namespace
 
 TEST_CASE("crc32c has the published checksums, in one piece or several") {
-  CHECK(crc32c(bytes_of("123456789")) == 0xe3069283);
-  CHECK(crc32c(bytes_of("56789"), crc32c(bytes_of("1234"))) == 0xe3069283);
+  CHECK(crc32c(to_bytes("123456789")) == 0xe3069283);
+  CHECK(crc32c(to_bytes("56789"), crc32c(to_bytes("1234"))) == 0xe3069283);
   CHECK(crc32c({}) == 0);
   const Bytes zeros(32, 0);
   CHECK(crc32c(zeros) == 0x8a9136aa);  // RFC 3720, B.4
@@ -41,8 +41,8 @@ TEST_CASE("crc32c has the published checksums, in one piece or several") {
 
 TEST_CASE("Sha256 has the published digests, in one piece or several") {
   Sha256 abc;
-  abc.update(bytes_of("a"));
-  abc.update(bytes_of("bc"));
+  abc.update(to_bytes("a"));
+  abc.update(to_bytes("bc"));
   CHECK(abc.hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(Sha256().hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
@@ -53,7 +53,7 @@ TEST_CASE("write_file_atomic replaces the content of a file and leaves no other 
   write_file_atomic(path, "one");
   write_file_atomic(path, "two, longer");
   CHECK(read_text_file(path) == "two, longer");
-  write_file_atomic(path, Pieces{bytes_of("in "), bytes_of(""), bytes_of("pieces")});
+  write_file_atomic(path, Pieces{to_bytes("in "), to_bytes(""), to_bytes("pieces")});
   CHECK(read_text_file(path) == "in pieces");
   CHECK(read_file_start(path, 2) == Bytes{'i', 'n'});
   CHECK(read_file_start(path, 100).size() == 9);
@@ -90,7 +90,7 @@ TEST_CASE("AtomicFileWriter: the file appears with commit(), and without it noth
   const Path path = folder.path() / "a.txt";
   const auto write = [&](bool whole) {
     AtomicFileWriter file(path);
-    for (const char* piece : {"in ", "", "pieces"}) file.write(bytes_of(piece));
+    for (const char* piece : {"in ", "", "pieces"}) file.write(to_bytes(piece));
     if (whole) file.commit();
   };
   write(false);
@@ -105,7 +105,7 @@ TEST_CASE("AtomicFileWriter: the file appears with commit(), and without it noth
   const Path link = folder.path() / "link";
   std::filesystem::create_symlink("a.txt", link);
   AtomicFileWriter linked(link);
-  linked.write(bytes_of("new"));
+  linked.write(to_bytes("new"));
   linked.commit();
   CHECK(std::filesystem::is_symlink(link));
   CHECK(read_text_file(path) == "new");
@@ -115,7 +115,7 @@ TEST_CASE("AtomicFileWriter: the file appears with commit(), and without it noth
   const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
   REQUIRE(reader >= 0);
   AtomicFileWriter piped(fifo);
-  piped.write(bytes_of("text"));
+  piped.write(to_bytes("text"));
   piped.commit();
   char read[8] = {};
   CHECK(::read(reader, read, sizeof read) == 4);
@@ -133,7 +133,7 @@ TEST_CASE("AtomicFileWriter leaves no file when its process is killed") {
   REQUIRE(child >= 0);
   if (child == 0) {
     AtomicFileWriter file(folder.path() / "a.txt");
-    file.write(bytes_of("part"));
+    file.write(to_bytes("part"));
     ::kill(::getpid(), SIGKILL);
   }
   ::waitpid(child, nullptr, 0);

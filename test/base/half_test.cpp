@@ -11,7 +11,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The value by the definition of the format: `fraction_bits` below a biased exponent.
-double value_of(std::uint32_t bits, int exponent_bits, int fraction_bits) {
+double compute_value(std::uint32_t bits, int exponent_bits, int fraction_bits) {
   const int exponent = static_cast<int>(bits >> fraction_bits) & ((1 << exponent_bits) - 1);
   const int fraction = static_cast<int>(bits) & ((1 << fraction_bits) - 1);
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -43,7 +43,7 @@ TEST_CASE(
     for (std::uint32_t bits = 0; bits < 65536; ++bits) {
       const auto half = static_cast<std::uint16_t>(bits);
       const float widened = f.widen(half);
-      const double value = value_of(bits, f.exponent_bits, f.fraction_bits);
+      const double value = compute_value(bits, f.exponent_bits, f.fraction_bits);
       const bool nan = std::isnan(value);
       const bool same = nan ? std::isnan(widened) : widened == value;
       const bool signs = std::signbit(widened) == ((bits & 0x8000u) != 0);
@@ -62,8 +62,8 @@ TEST_CASE(
     const std::uint32_t infinity = ((1u << f.exponent_bits) - 1) << f.fraction_bits;
     int wrong = 0;
     for (std::uint32_t bits = 0; bits + 1 < infinity; ++bits) {
-      const double low = value_of(bits, f.exponent_bits, f.fraction_bits);
-      const double high = value_of(bits + 1, f.exponent_bits, f.fraction_bits);
+      const double low = compute_value(bits, f.exponent_bits, f.fraction_bits);
+      const double high = compute_value(bits + 1, f.exponent_bits, f.fraction_bits);
       const auto middle = static_cast<float>((low + high) / 2);  // exact in float
       const std::uint32_t even = bits + (bits & 1u);
       if (f.round(middle) != even || f.round(-middle) != (even | 0x8000u)) ++wrong;
@@ -72,8 +72,8 @@ TEST_CASE(
     }
     CHECK(wrong == 0);
     // Half a step beyond the largest number lies infinity.
-    const double largest = value_of(infinity - 1, f.exponent_bits, f.fraction_bits);
-    const double step = largest - value_of(infinity - 2, f.exponent_bits, f.fraction_bits);
+    const double largest = compute_value(infinity - 1, f.exponent_bits, f.fraction_bits);
+    const double step = largest - compute_value(infinity - 2, f.exponent_bits, f.fraction_bits);
     const auto limit = static_cast<float>(largest + step / 2);
     CHECK(f.round(limit) == infinity);
     CHECK(f.round(std::nextafter(limit, 0.0f)) == infinity - 1);

@@ -26,7 +26,7 @@ std::string dict(const std::string& descr, const std::string& order, const std::
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
 }
 
-std::string error_of(const Bytes& bytes) {
+std::string catch_error(const Bytes& bytes) {
   try {
     read_npy_header(bytes, "x.npy");
   } catch (const DataError& error) {
@@ -64,7 +64,7 @@ TEST_CASE("read_npy_header reads all versions, byte orders and shapes") {
 
 TEST_CASE("read_npy_header gives the reason for a header that cannot be read") {
   const auto says = [](const Bytes& bytes, const std::string& part) {
-    const std::string error = error_of(bytes);
+    const std::string error = catch_error(bytes);
     CAPTURE(error);
     CHECK(error.starts_with("x.npy: "));
     CHECK(error.find(part) != std::string::npos);
@@ -80,7 +80,7 @@ TEST_CASE("read_npy_header gives the reason for a header that cannot be read") {
   SUBCASE("no shape") {
     says(file("{'descr': '<f4', 'fortran_order': False, }\n"), "its header has no 'shape'");
   }
-  SUBCASE("a shape that is no tuple") {
+  SUBCASE("a shape that is not a tuple") {
     says(file(dict("'<f4'", "False", "3")), "cannot read its shape");
   }
 }
@@ -89,7 +89,7 @@ TEST_CASE("read_npy_header rejects a file cut at any byte") {
   const Bytes whole = file(dict("'<f4'", "False", "(3, 28, 28)"));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
-    CHECK(error_of({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}) != "");
+    CHECK(catch_error({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}) != "");
   }
 }
 

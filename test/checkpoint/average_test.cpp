@@ -9,7 +9,7 @@
 namespace trainer::checkpoint {
 namespace {
 
-// As a run has them: a parameter with a slot and an average, and a moving statistic.
+// Saves what a run has: a parameter with a slot and an average, and a moving statistic.
 void save(Store& store, std::int64_t step, std::vector<float> kernel, float slot) {
   const Shape shape{static_cast<std::int64_t>(kernel.size())};
   std::vector<float> average = kernel;

@@ -42,7 +42,7 @@ TEST_CASE(
 TEST_CASE(
     "weights in .keras: readers return the expected counts of results when each byte is changed") {
   test::check_answers("keras", kSeeds + "weights", {"latest.h5.keras"}, weights,
-                      test::Changes::kOneAByte);
+                      test::Changes::kOnePerByte);
 }
 
 TEST_CASE(

@@ -1,5 +1,5 @@
-// Datasets and texts in every form that the HDF5 specification knows and the reader takes, and what
-// it refuses.
+// Datasets and texts in every form that the HDF5 specification has and the reader takes, and what
+// it rejects.
 #include <doctest/doctest.h>
 #include <libdeflate.h>
 
@@ -16,7 +16,7 @@ const std::vector<float> kFour{1, -2, 3.5f, 1024};
 Tensor read(const Bytes& file) { return Reader("x.h5", file).tensor("d", "t"); }
 
 Tensor read(const std::vector<RawMessage>& object, const Bytes& data) {
-  return read(file_of(object, data));
+  return read(make_file(object, data));
 }
 
 void refuses(const std::vector<RawMessage>& object, const Bytes& data, const char* why) {
@@ -25,7 +25,7 @@ void refuses(const std::vector<RawMessage>& object, const Bytes& data, const cha
 }
 
 // A contiguous dataset of one dimension.
-std::vector<float> values_of(const Bytes& type, const Bytes& data, std::uint64_t count) {
+std::vector<float> load_values(const Bytes& type, const Bytes& data, std::uint64_t count) {
   return read({{kDataspace, dataspace({count})},
                {kDatatype, type},
                {kLayout, contiguous(kData, data.size())}},
@@ -150,9 +150,9 @@ TEST_CASE("HDF5 integers: every width, sign and byte order gives the same number
                          Row{{0, 0, 0, 0, 0, 0, 1, 0x80}, 0x8.001p60f, -0x7.fffp60f, 384}}) {
     const auto width = static_cast<unsigned>(row.bytes.size());
     CAPTURE(width);
-    CHECK(values_of(integer_type(width, false, false), row.bytes, 1)[0] == row.is_unsigned);
-    CHECK(values_of(integer_type(width, true, false), row.bytes, 1)[0] == row.is_signed);
-    CHECK(values_of(integer_type(width, false, true), row.bytes, 1)[0] == row.is_big_endian);
+    CHECK(load_values(integer_type(width, false, false), row.bytes, 1)[0] == row.is_unsigned);
+    CHECK(load_values(integer_type(width, true, false), row.bytes, 1)[0] == row.is_signed);
+    CHECK(load_values(integer_type(width, false, true), row.bytes, 1)[0] == row.is_big_endian);
   }
   for (const unsigned width : {3u, 6u, 16u}) {
     refuses({{kDataspace, dataspace({1})},
@@ -175,11 +175,11 @@ TEST_CASE(
        {Row{half, {0x00, 0xbe}}, Row{brain, {0xc0, 0xbf}}, Row{single, {0, 0, 0xc0, 0xbf}},
         Row{twice, {0, 0, 0, 0, 0, 0, 0xf8, 0xbf}}}) {
     CAPTURE(row.type.exponent_bits);
-    CHECK(values_of(float_type(row.type), row.bytes, 1) == std::vector<float>{-1.5f});
+    CHECK(load_values(float_type(row.type), row.bytes, 1) == std::vector<float>{-1.5f});
     FloatType big = row.type;
     big.big_endian = true;
     const Bytes reversed(row.bytes.rbegin(), row.bytes.rend());
-    CHECK(values_of(float_type(big), reversed, 1) == std::vector<float>{-1.5f});
+    CHECK(load_values(float_type(big), reversed, 1) == std::vector<float>{-1.5f});
 
     for (unsigned FloatType::*field :
          {&FloatType::bytes, &FloatType::offset, &FloatType::precision, &FloatType::exponent_at,
@@ -187,7 +187,7 @@ TEST_CASE(
           &FloatType::bias}) {
       FloatType other = row.type;
       other.*field += 1;
-      CHECK_THROWS_WITH_AS(values_of(float_type(other), Raw().zeros(16), 1),
+      CHECK_THROWS_WITH_AS(load_values(float_type(other), Raw().zeros(16), 1),
                            doctest::Contains("is none of IEEE's"), DataError);
     }
   }
@@ -201,18 +201,18 @@ TEST_CASE("HDF5 datatypes: known versions and classes are read, and others are a
   };
   const Bytes data = Raw().floats(kFour);
   for (const std::uint8_t version : {1, 2, 3, 4}) {
-    CHECK(values_of(changed(0, static_cast<std::uint8_t>(version << 4 | 1)), data, 4) == kFour);
+    CHECK(load_values(changed(0, static_cast<std::uint8_t>(version << 4 | 1)), data, 4) == kFour);
   }
   for (const std::uint8_t head : {0x01, 0x51}) {
-    CHECK_THROWS_WITH_AS(values_of(changed(0, head), data, 4),
+    CHECK_THROWS_WITH_AS(load_values(changed(0, head), data, 4),
                          doctest::Contains("a datatype has no known version"), DataError);
   }
-  CHECK_THROWS_WITH_AS(values_of(changed(4, 0), data, 4),
+  CHECK_THROWS_WITH_AS(load_values(changed(4, 0), data, 4),
                        doctest::Contains("a datatype has no size"), DataError);
   // Times, texts, bits, opaque, compounds, references, enumerations, texts of variable length,
   // arrays.
   for (const std::uint8_t head : {0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a}) {
-    CHECK_THROWS_WITH_AS(values_of(changed(0, head), data, 4),
+    CHECK_THROWS_WITH_AS(load_values(changed(0, head), data, 4),
                          doctest::Contains("'d' holds no numbers"), DataError);
   }
 }
@@ -383,7 +383,7 @@ TEST_CASE("HDF5 chunks: each value of two dimensions in a tree of two levels is 
     for (int x = 0; x < 5; ++x) expected.push_back(static_cast<float>(y + x));
   }
   const std::vector<RawMessage> object = four_floats(chunked(kData, {2, 3}), dataspace({3, 5}));
-  const auto data_of = [&](const std::vector<Bytes>& nodes) {  // 256 bytes apart
+  const auto place_nodes = [&](const std::vector<Bytes>& nodes) {  // 256 bytes apart
     Raw whole;
     for (const Bytes& node : nodes) whole.add(node).pad_to((whole.size() + 255) / 256 * 256);
     whole.pad_to(1024);
@@ -393,25 +393,26 @@ TEST_CASE("HDF5 chunks: each value of two dimensions in a tree of two levels is 
   const auto with = [&](std::size_t i, const RawChunk& chunk) {
     std::vector<RawChunk> changed = chunks;
     changed[i] = chunk;
-    return data_of({tree(0, changed)});
+    return place_nodes({tree(0, changed)});
   };
   const std::vector<RawChunk> halves{{{0, 0}, 0, kData + 256}, {{2, 0}, 0, kData + 512}};
   const Bytes upper = tree(0, {chunks[1], chunks[0]}), lower = tree(0, {chunks[2], chunks[3]});
-  CHECK(read(object, data_of({tree(0, chunks)})).values == expected);
-  CHECK(read(object, data_of({tree(1, halves), upper, lower})).values == expected);
+  CHECK(read(object, place_nodes({tree(0, chunks)})).values == expected);
+  CHECK(read(object, place_nodes({tree(1, halves), upper, lower})).values == expected);
   const RawChunk top{{0, 0}, 0, kData + 256};
-  CHECK(read(object,
-             data_of({tree(2, {top}), tree(1, {{{0, 0}, 0, kData + 512}, {{2, 0}, 0, kData + 768}}),
-                      upper, lower}))
+  CHECK(read(object, place_nodes({tree(2, {top}),
+                                  tree(1, {{{0, 0}, 0, kData + 512}, {{2, 0}, 0, kData + 768}}),
+                                  upper, lower}))
             .values == expected);
 
-  refuses(object, data_of({tree(2, halves), upper, lower}), "the tree of a dataset has no order");
-  refuses(object, data_of({tree(1, {top, halves[1]}), tree(1, {halves[1]}), lower}),
+  refuses(object, place_nodes({tree(2, halves), upper, lower}),
           "the tree of a dataset has no order");
-  refuses(object, data_of({tree(0, chunks, 0)}), "the tree of a dataset is of another kind");
-  refuses(object, data_of({Raw().text("TRIE").zeros(20)}),
+  refuses(object, place_nodes({tree(1, {top, halves[1]}), tree(1, {halves[1]}), lower}),
+          "the tree of a dataset has no order");
+  refuses(object, place_nodes({tree(0, chunks, 0)}), "the tree of a dataset is of another kind");
+  refuses(object, place_nodes({Raw().text("TRIE").zeros(20)}),
           "the tree of a dataset is not at its address");
-  refuses(object, data_of({tree(0, {chunks[0], chunks[1], chunks[2]})}),
+  refuses(object, place_nodes({tree(0, {chunks[0], chunks[1], chunks[2]})}),
           "'d' has 3 of its 4 chunks");
   refuses(object, with(3, chunks[2]), "'d' has an impossible chunk");
   const std::uint64_t last = chunks[3].address;

@@ -29,7 +29,7 @@ struct RawAttribute {
   std::string name = "a";
 };
 
-Bytes bytes_of(const RawAttribute& attribute) {
+Bytes to_bytes(const RawAttribute& attribute) {
   const bool padded = attribute.version == 1;
   Raw raw;
   raw.u8(attribute.version).u8(attribute.flags).u16(attribute.name.size() + 1);
@@ -45,7 +45,7 @@ Bytes bytes_of(const RawAttribute& attribute) {
 }
 
 Bytes file_with(const RawAttribute& attribute, const Bytes& data = {}) {
-  return file_of({{kAttribute, bytes_of(attribute)}}, data);
+  return make_file({{kAttribute, to_bytes(attribute)}}, data);
 }
 
 // A collection of the global heap: 16 bytes of head, then the objects of numbers 1, 2 and so on.
@@ -259,15 +259,15 @@ TEST_CASE("HDF5 attributes: known versions and kinds of texts are read, and othe
 TEST_CASE("HDF5 attributes: lists in several parts are joined, and duplicate names are an error") {
   const auto piece = [](const std::string& name, const std::string& text) {
     return RawMessage{kAttribute,
-                      bytes_of({text_type(1), dataspace({1}), Raw().text(text), 1, 0, name})};
+                      to_bytes({text_type(1), dataspace({1}), Raw().text(text), 1, 0, name})};
   };
-  const Bytes pieces = file_of({piece("a1", "y"), piece("a0", "x"), piece("a3", "z")}, {});
+  const Bytes pieces = make_file({piece("a1", "y"), piece("a0", "x"), piece("a3", "z")}, {});
   CHECK(texts(pieces) == Texts{"x", "y"});
   CHECK(Reader("x.h5", pieces).has_texts("d", "a"));
   CHECK_FALSE(Reader("x.h5", pieces).has_texts("d", "b"));
-  CHECK(texts(file_of({piece("a0", "x"), piece("a", "y")}, {})) == Texts{"y"});
-  CHECK(texts(file_of({piece("b", "x")}, {})).empty());
-  refuses(file_of({piece("a", "x"), piece("b", "x"), piece("a", "y")}, {}),
+  CHECK(texts(make_file({piece("a0", "x"), piece("a", "y")}, {})) == Texts{"y"});
+  CHECK(texts(make_file({piece("b", "x")}, {})).empty());
+  refuses(make_file({piece("a", "x"), piece("b", "x"), piece("a", "y")}, {}),
           "two attributes of an object are named 'a'");
 }
 
@@ -305,7 +305,7 @@ TEST_CASE("HDF5 texts of variable length are read from their collection") {
   refuses(changed(9, 1), "a collection of texts ends beyond the file");
   refuses(changed(24, 200), "a collection of texts is too short");  // the first object's size
   refuses(changed(16, 0), missing);                                 // what follows number 0 is free
-  // A list of 16 bytes an element is no list of texts unless it says so.
+  // A list of 16 bytes per element is not a list of texts unless its type is one.
   const auto type = [&](const Bytes& each) {
     return file_with({each, dataspace({1}), reference(3, 1)}, heap);
   };
@@ -316,18 +316,18 @@ TEST_CASE("HDF5 texts of variable length are read from their collection") {
 }
 
 TEST_CASE("HDF5 object headers of version 1 are read with continuations and other messages") {
-  const Bytes attribute = bytes_of(kTwo);
+  const Bytes attribute = to_bytes(kTwo);
   const Bytes there = messages_v1({{kAttribute, attribute}});
   const Bytes on = Raw().u64(kData).u64(there.size());
-  CHECK(texts(file_of({{0x12, Raw().zeros(8)}, {kContinuation, on}}, there)) == kTwoTexts);
-  // Bytes that are no whole message end a header.
-  CHECK(texts(file_of({{kContinuation, Raw().u64(kData).u64(there.size() + 7)}},
-                      Raw().add(there).zeros(7))) == kTwoTexts);
-  refuses(file_of({{kContinuation, Raw().u64(kData).u64(there.size() - 1)}}, there),
+  CHECK(texts(make_file({{0x12, Raw().zeros(8)}, {kContinuation, on}}, there)) == kTwoTexts);
+  // Bytes that are not a whole message end a header.
+  CHECK(texts(make_file({{kContinuation, Raw().u64(kData).u64(there.size() + 7)}},
+                        Raw().add(there).zeros(7))) == kTwoTexts);
+  refuses(make_file({{kContinuation, Raw().u64(kData).u64(there.size() - 1)}}, there),
           "an object header is too short");
-  refuses(file_of({{kContinuation, Raw().u64(kData + 1).u64(there.size())}}, there),
+  refuses(make_file({{kContinuation, Raw().u64(kData + 1).u64(there.size())}}, there),
           "an object header ends beyond the file");
-  refuses(file_of({{kContinuation, Raw().u64(kData)}}, there), "a continuation is too short");
+  refuses(make_file({{kContinuation, Raw().u64(kData)}}, there), "a continuation is too short");
   Bytes header = header_v1({{kAttribute, attribute}});
   CHECK(texts(file_of_header(header)) == kTwoTexts);
   header[0] = 2;
@@ -335,7 +335,7 @@ TEST_CASE("HDF5 object headers of version 1 are read with continuations and othe
 }
 
 TEST_CASE("HDF5 object headers of version 2 are read with every flag and with continuations") {
-  const Bytes attribute = bytes_of(kTwo);
+  const Bytes attribute = to_bytes(kTwo);
   const Bytes plain = messages_v2({{0x12, Raw().zeros(3)}, {kAttribute, attribute}});
   const Bytes ordered = messages_v2({{kAttribute, attribute}}, true);
   for (const unsigned width : {0u, 1u, 2u, 3u}) {
@@ -378,7 +378,7 @@ TEST_CASE("HDF5 object headers of version 2 are read with every flag and with co
 TEST_CASE("HDF5 object headers: more than 65536 messages are an error") {
   const auto file = [](std::size_t count) {
     const Bytes there = messages_v1(std::vector<RawMessage>(count, {kDatatype, {}}));
-    return file_of({{kContinuation, Raw().u64(kData).u64(there.size())}}, there);
+    return make_file({{kContinuation, Raw().u64(kData).u64(there.size())}}, there);
   };
   CHECK(texts(file(65536)).empty());
   refuses(file(65537), "an object has no end");
@@ -500,7 +500,7 @@ TEST_CASE("HDF5 symbol tables: trees of several levels are read, and damaged one
 }
 
 TEST_CASE("HDF5 paths: additional slashes lead to the same object, and a missing one is named") {
-  const Bytes file = file_of({{kAttribute, bytes_of(kTwo)}, {kLayout, {}}}, {});
+  const Bytes file = make_file({{kAttribute, to_bytes(kTwo)}, {kLayout, {}}}, {});
   Reader reader("x.h5", file);
   for (const char* path : {"d", "/d", "d/", "//d//"}) {
     CHECK(reader.texts(path, "a") == kTwoTexts);

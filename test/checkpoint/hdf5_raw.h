@@ -111,11 +111,11 @@ inline Bytes link(std::string_view name, std::uint64_t address) {
   return Raw().u8(1).u8(0).u8(name.size()).text(name).u64(address);
 }
 
-// Where the parts of file_of() lie.
+// Where the parts of make_file() lie.
 constexpr std::uint64_t kRoot = 96, kObject = 256, kData = 2048;
 
 // A file whose root links "d" to an object with these messages, with `data` at kData.
-inline Bytes file_of(const std::vector<RawMessage>& object, const Bytes& data) {
+inline Bytes make_file(const std::vector<RawMessage>& object, const Bytes& data) {
   return Raw()
       .add(superblock_v0(kRoot, kData + data.size()))
       .add(header_v1({{kLink, link("d", kObject)}}))

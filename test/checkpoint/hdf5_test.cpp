@@ -20,7 +20,7 @@ namespace {
 Path file(const std::string& name) { return test::source_file("test/checkpoint/hdf5/") + name; }
 
 // What make_hdf5_files.py stores in dataset k.
-std::vector<float> values_of(int k, std::size_t count, bool integers) {
+std::vector<float> load_values(int k, std::size_t count, bool integers) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
     values[i] = static_cast<float>(k) + static_cast<float>(i) / (integers ? 1.0f : 8.0f);
@@ -31,7 +31,7 @@ std::vector<float> values_of(int k, std::size_t count, bool integers) {
 KerasLayer dense(const std::string& name, std::int64_t units) {
   KerasLayer layer{name, "Dense", {}};
   const auto count = static_cast<std::size_t>(3 * units);
-  layer.weights.push_back({"kernel", {"", Shape{3, units}, values_of(0, count, true)}});
+  layer.weights.push_back({"kernel", {"", Shape{3, units}, load_values(0, count, true)}});
   layer.weights.push_back({"bias", {"", Shape{units}, std::vector<float>(count / 3, 0.5f)}});
   return layer;
 }
@@ -50,10 +50,10 @@ constexpr bool kMeasuresMemory =
     true;
 #endif
 
-// How many of `tries` copies of `sound`, each changed by `change`, are refused. Whatever the copy
-// is, it is read or refused with a DataError, in bounded memory.
+// How many of `tries` copies of `sound`, each changed by `change`, are rejected. Whatever the copy
+// is, it is read or rejected with a DataError, in bounded memory.
 template <class Change>
-int count_refused(const Bytes& sound, int tries, std::uint64_t seed, const Change& change) {
+int count_rejected(const Bytes& sound, int tries, std::uint64_t seed, const Change& change) {
   std::mt19937_64 random(seed);
   const std::uint64_t before = peak_bytes();
   int refused = 0;
@@ -101,7 +101,7 @@ TEST_CASE("read_weights returns the same tensors for every way in which h5py sto
       const Tensor& tensor = tensors[static_cast<std::size_t>(k)];
       CHECK(tensor.name == concat("layer", k, "/kernel"));
       CHECK(tensor.shape == Shape{{5, 7, 3}});
-      CHECK(tensor.values == values_of(k, 105, k >= 5));
+      CHECK(tensor.values == load_values(k, 105, k >= 5));
     }
   }
 }
@@ -109,25 +109,25 @@ TEST_CASE("read_weights returns the same tensors for every way in which h5py sto
 TEST_CASE("read_weights returns the values inside where chunks reach beyond an HDF5 dataset") {
   const std::vector<Tensor> tensors = read_weights(file("chunked.h5"));
   REQUIRE(tensors.size() == 2);
-  CHECK(tensors[0].values == values_of(0, 105, false));
-  CHECK(tensors[1].values == values_of(1, 105, false));
+  CHECK(tensors[0].values == load_values(0, 105, false));
+  CHECK(tensors[1].values == load_values(1, 105, false));
 }
 
 TEST_CASE("read_weights reads an HDF5 dataset of 32 dimensions") {
   const std::vector<Tensor> tensors = read_weights(file("ranks.h5"));
   REQUIRE(tensors.size() == 1);
   CHECK(tensors[0].shape.rank() == 32);
-  CHECK(tensors[0].values == values_of(0, 105, false));
+  CHECK(tensors[0].values == load_values(0, 105, false));
 }
 
 TEST_CASE("read_weights returns the same tensors from newer HDF5 headers and large groups") {
   const std::vector<Tensor> ordered = read_weights(file("ordered.h5"));
   REQUIRE(ordered.size() == 2);
   CHECK(ordered[0].name == "a/kernel");
-  CHECK(ordered[1].values == values_of(1, 105, false));
+  CHECK(ordered[1].values == load_values(1, 105, false));
   const std::vector<Tensor> latest = read_weights(file("latest.h5"));
   REQUIRE(latest.size() == 1);
-  CHECK(latest[0].values == values_of(0, 105, false));
+  CHECK(latest[0].values == load_values(0, 105, false));
   const std::vector<Tensor> times = read_weights(file("times.h5"));
   REQUIRE(times.size() == 1);
   CHECK(times[0].values == latest[0].values);
@@ -233,12 +233,12 @@ TEST_CASE("read_keras_h5 ends in bounded time and memory for random changes of a
                            file("ordered.h5"), file("latest.h5")}) {
     CAPTURE(path);
     const Bytes sound = read_file(path);
-    CHECK(count_refused(sound, 6000, 1, flip_bit) > 100);
-    CHECK(count_refused(sound, 6000, 2, write_number) > 100);
+    CHECK(count_rejected(sound, 6000, 1, flip_bit) > 100);
+    CHECK(count_rejected(sound, 6000, 2, write_number) > 100);
     const auto several = [](Bytes& bytes, std::mt19937_64& random) {
       for (int i = 0; i < 10; ++i) write_number(bytes, random);
     };
-    CHECK(count_refused(sound, 1000, 3, several) > 100);
+    CHECK(count_rejected(sound, 1000, 3, several) > 100);
   }
 }
 

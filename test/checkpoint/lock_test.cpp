@@ -63,7 +63,7 @@ TEST_CASE("RunLock: the folder is created, and the destructor releases the lock"
   lock.reset();
   CHECK(!is_in_use(run));
   CHECK_NOTHROW(RunLock{run});
-  // Of a process of another machine nothing is known but that it did not give the lock back.
+  // All that is known of a process of another machine is that it did not give the lock back.
   write_file_atomic(run / "lock", std::string("process 1 on another-machine\n"));
   CHECK(is_in_use(run));
 }

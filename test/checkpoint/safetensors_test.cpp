@@ -266,7 +266,7 @@ TEST_CASE("sha256_of: the order of the list does not matter, names and values do
 
 TEST_CASE("safetensors: a header of more entries than any model has is an error") {
   const TemporaryFolder folder;
-  const auto header_of = [](int count) {
+  const auto build_header = [](int count) {
     std::string header = "{";
     for (int i = 0; i < count; ++i) {
       header += concat(i > 0 ? "," : "", "\"", i,
@@ -274,8 +274,8 @@ TEST_CASE("safetensors: a header of more entries than any model has is an error"
     }
     return header + "}";
   };
-  CHECK(read_safetensors(write_raw(folder, header_of(20'000), "")).tensors.size() == 20'000);
-  CHECK_THROWS_WITH_AS(read_safetensors(write_raw(folder, header_of(100'002), "")),
+  CHECK(read_safetensors(write_raw(folder, build_header(20'000), "")).tensors.size() == 20'000);
+  CHECK_THROWS_WITH_AS(read_safetensors(write_raw(folder, build_header(100'002), "")),
                        doctest::Contains("more than 100000 tensors"), DataError);
 }
 

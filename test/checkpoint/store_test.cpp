@@ -11,12 +11,12 @@
 namespace trainer::checkpoint {
 namespace {
 
-std::vector<Tensor> tensors_of(float value) {
+std::vector<Tensor> make_tensors(float value) {
   return {{"w", Shape{1000}, std::vector<float>(1000, value)}};
 }
 
 Path save(Store& store, std::int64_t step) {
-  return store.save(step, tensors_of(static_cast<float>(step)), {{"step", std::to_string(step)}});
+  return store.save(step, make_tensors(static_cast<float>(step)), {{"step", std::to_string(step)}});
 }
 
 std::vector<std::int64_t> steps(const Store& store) {

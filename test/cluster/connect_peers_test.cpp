@@ -46,7 +46,7 @@ std::string received(const Socket& socket, Socket& descriptor) {
 TEST_CASE("Transport: a peer that sends nothing does not delay the connection between the ranks") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 2, port.number()), kPatient);
     Socket other_peer;
     if (rank == 1) {
       std::string reason;
@@ -70,7 +70,7 @@ TEST_CASE("Communicator: unauthenticated peers at the ports between ranks delay 
     RendezvousOptions options = kPatient;
     options.timeout = milliseconds(60'000);
     options.shared_memory = false;
-    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()), options);
+    const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()), options);
     std::vector<Socket> others;  // they connect before the ranks
     if (rank > 0) {
       const std::string address = here->get(concat("ranks/0/", rank - 1));
@@ -90,7 +90,7 @@ TEST_CASE("connect_peers rejects another process that listens in the place of a 
   const ReservedPort port;
   std::string refusal;  // that rank 1 gives
   const auto messages = on_ranks(2, [&](int rank) {
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 2, port.number()), kPatient);
     if (rank == 0) {
       int number = 0;
       const Socket listener = listen_on("127.0.0.1", number);
@@ -140,7 +140,7 @@ TEST_CASE("Transport: exchange() over memory or sockets ends at once when a conn
     const auto messages = on_ranks(2, [&](int rank) {
       RendezvousOptions options = kPatient;
       options.shared_memory = shared;
-      Rendezvous here(identity_of(rank, 2, port.number()), options);
+      Rendezvous here(make_identity(rank, 2, port.number()), options);
       const auto start = Clock::now();
       {
         Transport transport(here, "test");
@@ -166,7 +166,7 @@ TEST_CASE("Transport: exchange() ends with the system's reason when a connection
   const auto messages = on_ranks(2, [&](int rank) {
     RendezvousOptions options = kPatient;
     options.shared_memory = false;
-    Rendezvous here(identity_of(rank, 2, port.number()), options);
+    Rendezvous here(make_identity(rank, 2, port.number()), options);
     {
       Transport transport(here, "test");
       transport.begin_call();

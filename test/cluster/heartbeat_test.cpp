@@ -18,7 +18,7 @@ std::shared_ptr<Rendezvous> join(RelayedLink& link, int rank, int port, millisec
   options.timeout = timeout;
   options.shared_memory = false;
   options.network = link.network(rank);
-  return std::make_shared<Rendezvous>(identity_of(rank, 3, port), options);
+  return std::make_shared<Rendezvous>(make_identity(rank, 3, port), options);
 }
 
 }  // namespace

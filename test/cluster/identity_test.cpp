@@ -10,7 +10,7 @@ namespace {
 
 using config::Environment;
 
-std::string message_of(const Environment& environment, const IdentityFlags& flags = {}) {
+std::string catch_message(const Environment& environment, const IdentityFlags& flags = {}) {
   try {
     identify(flags, environment);
   } catch (const ConfigError& error) {
@@ -41,12 +41,12 @@ TEST_CASE("identify: --rank, --world-size and --master give the rank, or an erro
   CHECK(identity.master == Address{"node1", 29500});
   CHECK(identity.role == Role::kWorker);
   CHECK(identity.source == "--rank");
-  CHECK(message_of({}, {4, 4, "a:1"}) ==
+  CHECK(catch_message({}, {4, 4, "a:1"}) ==
         "--rank: error: rank 4 of 4 is out of range, ranks count from 0 to 3");
-  CHECK(message_of({}, {0, {}, "a:1"}) == "--rank: error: needs --world-size beside it");
-  CHECK(message_of({}, {0, 2, "a"}) ==
+  CHECK(catch_message({}, {0, {}, "a:1"}) == "--rank: error: needs --world-size beside it");
+  CHECK(catch_message({}, {0, 2, "a"}) ==
         "--master: error: expected host:port with a port from 1 to 65535, found 'a'");
-  CHECK(message_of({}, {0, 2, ""}).find("give --master host:port") != std::string::npos);
+  CHECK(catch_message({}, {0, 2, ""}).find("give --master host:port") != std::string::npos);
   CHECK(identify({0, 2, "[::1]:77"}, {}).master == Address{"::1", 77});
   CHECK(to_string(Address{"::1", 77}) == "[::1]:77");
 }
@@ -91,34 +91,36 @@ TEST_CASE("TF_CONFIG: no cluster means a single process as in TensorFlow") {
 
 TEST_CASE("TF_CONFIG: the error of wrong values has the reason") {
   const std::string task = R"({"type": "worker", "index": 0})";
-  const auto error_of = [](const std::string& cluster, const std::string& who) {
-    return message_of(tf_config(cluster, who));
+  const auto catch_error = [](const std::string& cluster, const std::string& who) {
+    return catch_message(tf_config(cluster, who));
   };
-  CHECK(message_of({{"TF_CONFIG", "{\"cluster\": {},\n \"task\": x}"}})
+  CHECK(catch_message({{"TF_CONFIG", "{\"cluster\": {},\n \"task\": x}"}})
             .find("TF_CONFIG:2:10: error: not JSON: ") == 0);
-  CHECK(message_of({{"TF_CONFIG", "[]"}}) == "TF_CONFIG: error: is not a JSON object");
-  CHECK(message_of({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}}) ==
+  CHECK(catch_message({{"TF_CONFIG", "[]"}}) == "TF_CONFIG: error: is not a JSON object");
+  CHECK(catch_message({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}}) ==
         "TF_CONFIG: error: has no \"task\"");
-  CHECK(error_of(kArticle, R"({"index": 0})").find("task.type is missing") != std::string::npos);
-  CHECK(error_of(kArticle, R"({"type": "worker"})") == "TF_CONFIG: error: task.index is missing");
-  CHECK(error_of(kArticle, R"({"type": "worker", "index": 2})") ==
+  CHECK(catch_error(kArticle, R"({"index": 0})").find("task.type is missing") != std::string::npos);
+  CHECK(catch_error(kArticle, R"({"type": "worker"})") ==
+        "TF_CONFIG: error: task.index is missing");
+  CHECK(catch_error(kArticle, R"({"type": "worker", "index": 2})") ==
         "TF_CONFIG: error: task.index 2 is out of range: cluster.worker has 2 tasks");
-  CHECK(error_of(kArticle, R"({"type": "worker", "index": -1})")
+  CHECK(catch_error(kArticle, R"({"type": "worker", "index": -1})")
             .find("expected a number from 0, found '-1'") != std::string::npos);
-  CHECK(error_of(kArticle, R"({"type": "boss", "index": 0})").find("found 'boss'") !=
+  CHECK(catch_error(kArticle, R"({"type": "boss", "index": 0})").find("found 'boss'") !=
         std::string::npos);
-  CHECK(error_of(R"({"workers": []})", task).find("unknown task type 'workers'") !=
+  CHECK(catch_error(R"({"workers": []})", task).find("unknown task type 'workers'") !=
         std::string::npos);
-  CHECK(error_of(R"({"worker": ["a"]})", task).find("cluster.worker[0]: expected \"host:port\"") !=
-        std::string::npos);
-  CHECK(error_of(R"({"worker": ["a:1", "a:1"]})", task) ==
+  CHECK(
+      catch_error(R"({"worker": ["a"]})", task).find("cluster.worker[0]: expected \"host:port\"") !=
+      std::string::npos);
+  CHECK(catch_error(R"({"worker": ["a:1", "a:1"]})", task) ==
         "TF_CONFIG: error: worker:0 and worker:1 have the same address a:1");
-  CHECK(error_of(R"({"worker": ["localhost:1", "b:1"]})", task)
+  CHECK(catch_error(R"({"worker": ["localhost:1", "b:1"]})", task)
             .find("worker:0 is at localhost:1, which other hosts "
                   "cannot reach") != std::string::npos);
-  CHECK(error_of(R"({"ps": ["a:1"]})", task).find("neither a chief nor a worker") !=
+  CHECK(catch_error(R"({"ps": ["a:1"]})", task).find("neither a chief nor a worker") !=
         std::string::npos);
-  CHECK(error_of(R"({"chief": ["a:1", "b:1"]})", task).find("has 2 tasks, expected one") !=
+  CHECK(catch_error(R"({"chief": ["a:1", "b:1"]})", task).find("has 2 tasks, expected one") !=
         std::string::npos);
 }
 
@@ -134,9 +136,9 @@ TEST_CASE("identify: torchrun's variables give the rank and job") {
   CHECK(identity.local_rank == 1);
   CHECK(identity.master == Address{"10.0.0.1", 29500});
   CHECK(identity.job == "job7");
-  CHECK(message_of({{"RANK", "3"}}) ==
+  CHECK(catch_message({{"RANK", "3"}}) ==
         "RANK: error: is set, but WORLD_SIZE is not; set both or none");
-  CHECK(message_of({{"RANK", "x"}, {"WORLD_SIZE", "4"}}) ==
+  CHECK(catch_message({{"RANK", "x"}, {"WORLD_SIZE", "4"}}) ==
         "RANK: error: expected a number from 0, found 'x'");
 }
 
@@ -152,7 +154,7 @@ TEST_CASE("identify: variables of Open MPI, PMI and Slurm give the rank and mast
   CHECK(on_one_host.master.port >= 20000);
   CHECK(on_one_host.master.port < 30000);
   Environment pmi{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
-  CHECK(message_of(pmi).find("the address of rank 0 is missing") != std::string::npos);
+  CHECK(catch_message(pmi).find("the address of rank 0 is missing") != std::string::npos);
   pmi.insert({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}});
   CHECK(identify({}, pmi).master == Address{"h", 5});
   Environment slurm{{"SLURM_PROCID", "2"},  {"SLURM_STEP_NUM_TASKS", "3"},
@@ -162,7 +164,7 @@ TEST_CASE("identify: variables of Open MPI, PMI and Slurm give the rank and mast
   CHECK(step.rank == 2);
   CHECK(step.master.host == "n07");
   CHECK(step.job == "11.0");
-  slurm.erase("SLURM_STEP_NUM_TASKS");  // a batch script is no rank
+  slurm.erase("SLURM_STEP_NUM_TASKS");  // a batch script is not a rank
   CHECK(identify({}, slurm).size == 1);
 }
 
@@ -211,7 +213,7 @@ TEST_CASE("identify rejects sources that disagree unless one launcher runs insid
   CHECK(identify({}, both).source == "TF_CONFIG");
   both["RANK"] = "1";
   CHECK(
-      message_of(both) ==
+      catch_message(both) ==
       "TF_CONFIG: error: gives rank 0 of 2, but RANK gives rank 1 of 2; take one of the two away");
   Environment nested{{"RANK", "1"},
                      {"WORLD_SIZE", "4"},
@@ -220,7 +222,7 @@ TEST_CASE("identify rejects sources that disagree unless one launcher runs insid
                      {"SLURM_PROCID", "0"},
                      {"SLURM_STEP_NUM_TASKS", "2"},
                      {"SLURM_STEP_NODELIST", "n1"}};
-  CHECK(message_of(nested).find("but Slurm gives rank 0 of 2") != std::string::npos);
+  CHECK(catch_message(nested).find("but Slurm gives rank 0 of 2") != std::string::npos);
   nested["TORCHELASTIC_RUN_ID"] = "none";
   CHECK(identify({}, nested).size == 4);
 }
@@ -241,7 +243,7 @@ TEST_CASE("TF_CONFIG: numbers out of range are an error that names TF_CONFIG") {
   for (const char* index : {"1e999", "-1e999"}) {
     CAPTURE(index);
     const std::string message =
-        message_of(tf_config(kArticle, concat(R"({"type": "worker", "index": )", index, "}")));
+        catch_message(tf_config(kArticle, concat(R"({"type": "worker", "index": )", index, "}")));
     CHECK(message.find("TF_CONFIG: error: number overflow") != std::string::npos);
   }
 }
@@ -256,10 +258,10 @@ TEST_CASE("identify: a secret in a file takes precedence over TRAINER_SECRET") {
   write_file_atomic(flags.secret_file, content + "\n");
   CHECK(identify(flags, {{"TRAINER_SECRET", variable}}).secret == content);
   write_file_atomic(flags.secret_file, std::string("short\n"));
-  CHECK(message_of({}, flags).find("the secret has 5 characters, expected at least 16") !=
+  CHECK(catch_message({}, flags).find("the secret has 5 characters, expected at least 16") !=
         std::string::npos);
   flags.secret_file = folder.path() / "missing";
-  CHECK(message_of({}, flags).find("--secret-file: error: ") == 0);
+  CHECK(catch_message({}, flags).find("--secret-file: error: ") == 0);
 }
 
 TEST_CASE(

@@ -1,4 +1,4 @@
-// The same job, told who is who by each launcher.
+// The same job, whose ranks each launcher assigns.
 #include <doctest/doctest.h>
 
 #include "cluster/processes.h"

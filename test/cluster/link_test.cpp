@@ -27,7 +27,7 @@ std::vector<std::string> messages_after(void (RelayedLink::*change)(), milliseco
   const ReservedPort port;
   RelayedLink link(100'000'000);
   return on_ranks(3, [&](int rank) {
-    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()),
+    const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, timeout));
     const auto group = open_gloo(here, kRing);
     std::vector<float> values(10'000);
@@ -145,7 +145,7 @@ TEST_CASE("Rendezvous: all others wait for a rank that prepares for longer than 
     return on_ranks(3, [&](int rank) {
       RendezvousOptions options = kPatient;
       options.timeout = milliseconds(2000);
-      Rendezvous here(identity_of(rank, 3, port.number()), options);
+      Rendezvous here(make_identity(rank, 3, port.number()), options);
       here.set_preparing(is_announced && rank == 2);
       // The pause stands for slow storage. It must exceed the time-out.
       if (rank == 2) here.network().sleep(milliseconds(5000));
@@ -167,7 +167,7 @@ TEST_CASE("Rendezvous: all others wait for a rank that prepares for longer than 
 TEST_CASE("Rendezvous: the first key that differs of several values is named") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 2, port.number()), kPatient);
     here.agree({{"config", "a"}, {"device", "b"}});
     here.agree({{"config", "a"}, {"device", rank == 0 ? "CPU" : "GPUs"}});
   });
@@ -182,7 +182,7 @@ TEST_CASE("Communicator: a transfer that takes longer than the time-out complete
   RelayedLink link(200'000);
   const auto start = Clock::now();
   const auto messages = on_ranks(3, [&](int rank) {
-    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()),
+    const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, kTimeout));
     const auto group = open_gloo(here, kRing);
     std::vector<std::byte> bytes(1'600'000, std::byte(rank));
@@ -209,7 +209,7 @@ TEST_CASE(
   RelayedLink link(100'000'000);
   link.stall();
   const auto messages = on_ranks(3, [&](int rank) {
-    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()),
+    const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, milliseconds(2000)));
     // Rank 0 is connected to both other ranks, and waits for them below.
     const GroupPair groups = open_gloo_pair(here, std::make_shared<const AlgorithmTable>(kRing));
@@ -232,7 +232,7 @@ TEST_CASE("open_gloo: the message of a call that gets no answer names both ranks
     options.shared_memory = false;
     options.timeout = milliseconds(rank == 0 ? 4000 : 3000);
     if (rank == 1) options.network = std::make_shared<LostPackets>(port.number());
-    open_gloo(std::make_shared<Rendezvous>(identity_of(rank, 2, port.number()), options), kRing);
+    open_gloo(std::make_shared<Rendezvous>(make_identity(rank, 2, port.number()), options), kRing);
   });
   for (const std::string& message : messages) {
     INFO(message);
@@ -255,7 +255,7 @@ TEST_CASE("Rendezvous: a silent process at the port of rank 0 ends the ranks at 
   const auto start = Clock::now();
   std::string message;
   try {
-    Rendezvous here(identity_of(1, 2, number), options);
+    Rendezvous here(make_identity(1, 2, number), options);
   } catch (const PeerError& error) {
     message = error.what();
   }

@@ -138,7 +138,7 @@ TEST_CASE("all_reduce_tree equals the tree bit by bit for any number of ranks") 
 }
 
 TEST_CASE("all_reduce_tree: ranks of several processes hand on the roots that they complete") {
-  // Of 16 leaves, the first rank has the root of 0 and 1, the second those of 2 and 3, and of 4.
+  // There are 16 leaves: rank 0 has the root of 0 and 1, rank 1 those of 2 and 3, and of 4.
   Link link(0, 3);
   auto group = make_local_group(2, &link);
   on_all(group, [&](Communicator& mine) {

@@ -53,7 +53,7 @@ std::unique_ptr<Process> start_rank(int rank, int size, int port,
 // A TF_CONFIG of workers on localhost.
 std::string tf_config(const std::vector<int>& ports, int index);
 
-// Whether a program is on the PATH.
+// True if a program is on the PATH.
 bool have(const std::string& program);
 
 }  // namespace trainer::cluster

@@ -95,7 +95,7 @@ void run_sums(Communicator& group, int steps) {
   beside.join();
 }
 
-float value_of(int rank, std::size_t i) {
+float compute_value(int rank, std::size_t i) {
   return Random(7, Stream::kSynthetic, static_cast<std::uint64_t>(rank), i).normal();
 }
 
@@ -106,9 +106,9 @@ void run_bits(Communicator& group, bool tree) {
   for (const std::size_t count : {1, 3, 1000, 1031, 60'003}) {
     std::vector<float> values(count), expected(count);
     for (std::size_t i = 0; i < count; ++i) {
-      values[i] = value_of(group.rank(), i);
+      values[i] = compute_value(group.rank(), i);
       std::vector<float> terms;
-      for (int rank = 0; rank < group.size(); ++rank) terms.push_back(value_of(rank, i));
+      for (int rank = 0; rank < group.size(); ++rank) terms.push_back(compute_value(rank, i));
       for (; terms.size() > 1; terms.resize(terms.size() / 2)) {
         for (std::size_t k = 0; k < terms.size() / 2; ++k)
           terms[k] = terms[2 * k] + terms[2 * k + 1];
@@ -127,7 +127,7 @@ void run_bits(Communicator& group, bool tree) {
 }
 
 float block_value(const TreeBlock& block, std::size_t i) {
-  if (block.count == 1) return value_of(static_cast<int>(block.first), i);
+  if (block.count == 1) return compute_value(static_cast<int>(block.first), i);
   const std::int64_t half = block.count / 2;
   return block_value({block.first, half}, i) + block_value({block.first + half, half}, i);
 }
@@ -203,7 +203,7 @@ void ignore_signals(Rendezvous& rendezvous) {
   while (true) ::pause();
 }
 
-// As after a signal: rank 0 saves for longer than the launcher is patient.
+// Ends as after a signal: rank 0 saves for longer than the launcher is patient.
 [[noreturn]] void stop_by_signal(Rendezvous& rendezvous) {
   if (rendezvous.rank() == 0) {
     rendezvous.set("saving", "");

@@ -17,7 +17,7 @@
 
 namespace trainer::cluster {
 
-inline Identity identity_of(int rank, int size, int port) {
+inline Identity make_identity(int rank, int size, int port) {
   Identity identity;
   identity.rank = rank;
   identity.size = size;

@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 TEST_CASE("Rendezvous: four ranks have their identities and a shared store") {
   const ReservedPort port;
   const auto messages = on_ranks(4, [&](int rank) {
-    Rendezvous here(identity_of(rank, 4, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 4, port.number()), kPatient);
     if (here.rank() != rank || here.size() != 4) throw CheckError("rank or size");
     if (here.self().address != "127.0.0.1" || here.self().local_rank != rank ||
         here.self().local_size != 4) {
@@ -43,7 +43,7 @@ TEST_CASE("Rendezvous: four ranks have their identities and a shared store") {
 TEST_CASE("Rendezvous: the error of a value that differs has the rank and line") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
-    Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 3, port.number()), kPatient);
     here.agree("config", rank == 2 ? "seed: 1\nepochs: 9\n" : "seed: 1\nepochs: 5\n");
   });
   for (const std::string& message : messages) {
@@ -55,8 +55,8 @@ TEST_CASE("Rendezvous: the error of a value that differs has the rank and line")
 TEST_CASE("Rendezvous: the error at the time-out names the missing ranks") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
-    Identity identity = identity_of(rank == 0 ? 0 : 2, 4, port.number());
-    // Rank 2 hears it from rank 0, however late it has come.
+    Identity identity = make_identity(rank == 0 ? 0 : 2, 4, port.number());
+    // Rank 2 receives it from rank 0, however late it has come.
     Rendezvous here(identity, {milliseconds(rank == 0 ? 2'000 : 30'000), "1"});
   });
   for (const std::string& message : messages) {
@@ -67,18 +67,18 @@ TEST_CASE("Rendezvous: the error at the time-out names the missing ranks") {
 TEST_CASE("Rendezvous: the error of a missing rank 0 has its address") {
   const ReservedPort port;
   const auto messages = on_ranks(1, [&](int) {
-    Rendezvous here(identity_of(1, 2, port.number()), {milliseconds(1'000), "1"});
+    Rendezvous here(make_identity(1, 2, port.number()), {milliseconds(1'000), "1"});
   });
   CHECK(contains(messages[0], concat("4 rank 0 (rank 0) cannot be reached at 127.0.0.1:",
                                      port.number(), " for 1 s, the limit of parallel.timeout")));
-  CHECK(contains(messages[0], "Connection refused"));
+  CHECK(contains(messages[0], "Connection refused"));  // words: kept
 }
 
 TEST_CASE("Rendezvous: another cluster, size or version is an error on all ranks") {
   SUBCASE("cluster") {
     const ReservedPort port;
     const auto messages = on_ranks(2, [&](int rank) {
-      Identity identity = identity_of(rank, 2, port.number());
+      Identity identity = make_identity(rank, 2, port.number());
       identity.cluster.worker = {identity.master, {"localhost", rank == 0 ? 7 : 8}};
       Rendezvous here(identity, kPatient);
     });
@@ -92,7 +92,7 @@ TEST_CASE("Rendezvous: another cluster, size or version is an error on all ranks
   SUBCASE("size") {
     const ReservedPort port;
     const auto messages = on_ranks(2, [&](int rank) {
-      Rendezvous here(identity_of(rank, 2 + rank, port.number()), kPatient);
+      Rendezvous here(make_identity(rank, 2 + rank, port.number()), kPatient);
     });
     for (const std::string& message : messages)
       CHECK(contains(message, "is rank 1 of 3, but rank 0 counts 2 ranks"));
@@ -100,7 +100,7 @@ TEST_CASE("Rendezvous: another cluster, size or version is an error on all ranks
   SUBCASE("version") {
     const ReservedPort port;
     const auto messages = on_ranks(2, [&](int rank) {
-      Rendezvous here(identity_of(rank, 2, port.number()),
+      Rendezvous here(make_identity(rank, 2, port.number()),
                       {milliseconds(30'000), rank == 0 ? "1.0" : "1.1"});
     });
     for (const std::string& message : messages)
@@ -116,11 +116,11 @@ TEST_CASE("Rendezvous: the second process with a rank is rejected, and the job c
       const std::string message = refusal.get_future().get();
       CHECK(contains(message, "rank 1 is taken by rank 1 (on "));
       CHECK(contains(message, "two processes were given the same task"));
-      Rendezvous here(identity_of(2, 3, port.number()), kPatient);
+      Rendezvous here(make_identity(2, 3, port.number()), kPatient);
       return;
     }
     try {
-      Rendezvous here(identity_of(std::min(thread, 1), 3, port.number()), kPatient);
+      Rendezvous here(make_identity(std::min(thread, 1), 3, port.number()), kPatient);
     } catch (const ConfigError& error) {
       refusal.set_value(error.what());
     }
@@ -132,7 +132,7 @@ TEST_CASE("Rendezvous: a port in use is an error at once") {
   const ReservedPort port;
   const Socket taken = listen_at({"127.0.0.1", port.number()});
   const auto messages =
-      on_ranks(1, [&](int) { Rendezvous here(identity_of(0, 2, port.number()), kPatient); });
+      on_ranks(1, [&](int) { Rendezvous here(make_identity(0, 2, port.number()), kPatient); });
   CHECK(contains(messages[0], concat("2 127.0.0.1:", port.number(), ": error: port ", port.number(),
                                      " is in use")));
 }
@@ -140,19 +140,19 @@ TEST_CASE("Rendezvous: a port in use is an error at once") {
 TEST_CASE("Rendezvous: a rank of another job waits for its own rank 0 until the time-out") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
-    Identity identity = identity_of(rank, 2, port.number());
+    Identity identity = make_identity(rank, 2, port.number());
     identity.job = rank == 0 ? "new" : "old";
     Rendezvous here(identity, {milliseconds(rank == 0 ? 2'000 : 3'000), "1"});
   });
   CHECK(contains(messages[0], "1 of 2 ranks did not join within 2 s: rank 1"));
-  // Rank 0 has gone before rank 1 gives up: its refusal is still the reason.
+  // Rank 0 has gone before rank 1 gives up: its rejection is still the reason.
   CHECK(contains(messages[1], "another job listens there: 'new', not 'old'"));
 }
 
 TEST_CASE("Rendezvous: the others report the reason and phase of a rank that fails") {
   const ReservedPort port;
   const auto messages = on_ranks(3, [&](int rank) {
-    Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 3, port.number()), kPatient);
     here.set_phase("reading data");
     if (rank == 1) {
       here.fail("has failed: x.jpg: is damaged");
@@ -171,7 +171,7 @@ TEST_CASE("Rendezvous: the others report the reason and phase of a rank that fai
 TEST_CASE("Rendezvous: a rank that sends an invalid message is named and disconnected") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
-    const Identity identity = identity_of(rank, 2, port.number());
+    const Identity identity = make_identity(rank, 2, port.number());
     if (rank == 0) {
       Rendezvous here(identity, kPatient);
       here.get("never set");
@@ -221,14 +221,14 @@ TEST_CASE("Rendezvous: the ranks join despite an HTTP request at the port of ran
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
       std::string reason;
-      Socket stranger;
+      Socket connection;
       const auto limit = Clock::now() + milliseconds(60'000);
-      while (!stranger && Clock::now() < limit)
-        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      while (!connection && Clock::now() < limit)
+        connection = connect_to({"127.0.0.1", port.number()}, limit, reason);
       std::string text = "GET / HTTP/1.1\r\n\r\n";
-      transmit(stranger, text);
+      transmit(connection, text);
     }
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 2, port.number()), kPatient);
     here.agree("seed", "1");
   });
   for (const std::string& message : messages) CHECK(message.empty());
@@ -245,38 +245,38 @@ TEST_CASE(
     const std::lock_guard lock(mutex);
     warnings.push_back(line);
   };
-  std::vector<Socket> strangers;
+  std::vector<Socket> connections;
   const auto crowd = [&] {  // more than the coordinator keeps
     for (int i = 0; i < 300; ++i) {
       std::string reason;
       const auto limit = Clock::now() + milliseconds(60'000);
-      Socket stranger;
-      while (!stranger && Clock::now() < limit) {
-        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      Socket connection;
+      while (!connection && Clock::now() < limit) {
+        connection = connect_to({"127.0.0.1", port.number()}, limit, reason);
       }
-      strangers.push_back(std::move(stranger));
+      connections.push_back(std::move(connection));
     }
   };
   // Drops the connections that the coordinator has closed and waits until so many were.
   const auto wait_closed = [&](std::size_t count) {
     const auto limit = Clock::now() + milliseconds(60'000);
-    const std::size_t end = strangers.size() - count;
+    const std::size_t end = connections.size() - count;
     for (;;) {
-      std::erase_if(strangers, [](const Socket& stranger) {
+      std::erase_if(connections, [](const Socket& connection) {
         std::string ignored;
-        return !receive(stranger, ignored);
+        return !receive(connection, ignored);
       });
-      if (strangers.size() <= end) return;
+      if (connections.size() <= end) return;
       std::vector<pollfd> open;
-      for (const Socket& stranger : strangers) open.push_back({stranger.get(), POLLIN, 0});
+      for (const Socket& connection : connections) open.push_back({connection.get(), POLLIN, 0});
       if (::poll(open.data(), open.size(), poll_timeout(limit)) <= 0) {
-        throw CheckError(concat("only ", count - (strangers.size() - end), " were closed"));
+        throw CheckError(concat("only ", count - (connections.size() - end), " were closed"));
       }
     }
   };
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) crowd();
-    Rendezvous here(identity_of(rank, 2, port.number()), options);
+    Rendezvous here(make_identity(rank, 2, port.number()), options);
     here.agree("seed", "1");
     if (rank == 1) {
       crowd();
@@ -295,22 +295,22 @@ TEST_CASE("Rendezvous: a connection whose greeting never ends is closed") {
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
       std::string reason;
-      Socket stranger;
+      Socket connection;
       const auto limit = Clock::now() + milliseconds(60'000);
-      while (!stranger && Clock::now() < limit) {
-        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      while (!connection && Clock::now() < limit) {
+        connection = connect_to({"127.0.0.1", port.number()}, limit, reason);
       }
       std::string piece(1 << 16, '\x01');  // a length of 16 MB, and more and more of it
       piece[3] = '\0';
       std::size_t sent = 0;
       while (sent < (64u << 20) && Clock::now() < limit) {
         std::string out = piece;
-        if (!transmit(stranger, out)) break;
+        if (!transmit(connection, out)) break;
         sent += piece.size() - out.size();
       }
       if (sent >= 64u << 20) throw CheckError("all of it was taken");
     }
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Rendezvous here(make_identity(rank, 2, port.number()), kPatient);
     here.agree("seed", "1");
   });
   for (const std::string& message : messages) CHECK(message == "");
@@ -326,14 +326,14 @@ TEST_CASE(
     if (rank == 1) {
       for (const RendezvousOptions& wrong : {kPatient, other}) {
         try {
-          Rendezvous here(identity_of(1, 2, port.number()), wrong);
+          Rendezvous here(make_identity(1, 2, port.number()), wrong);
           throw CheckError("joined without the secret");
         } catch (const ConfigError& error) {
           if (!contains(error.what(), "do not have the same secret")) throw;
         }
       }
     }
-    Rendezvous here(identity_of(rank, 2, port.number()), with);
+    Rendezvous here(make_identity(rank, 2, port.number()), with);
     here.agree("seed", "1");
     here.set(concat("proof ", rank), here.proof({"a", "b"}));
     if (here.get("proof 0") != here.get("proof 1")) throw CheckError("other keys");
@@ -352,7 +352,7 @@ TEST_CASE("Rendezvous: a rank 0 without the secret is rejected") {
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
       try {
-        Rendezvous here(identity_of(1, 2, port.number()), with);
+        Rendezvous here(make_identity(1, 2, port.number()), with);
       } catch (const Error&) {
         ::eventfd_write(done.get(), 1);
         throw;

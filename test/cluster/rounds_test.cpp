@@ -56,7 +56,7 @@ std::vector<int> count_rounds(const std::vector<Call>& calls) {
     options.shared_memory = false;
     options.network = rounds.network(rank);
     const auto here =
-        std::make_shared<Rendezvous>(identity_of(rank, kRanks, port.number()), options);
+        std::make_shared<Rendezvous>(make_identity(rank, kRanks, port.number()), options);
     const GroupPair groups = open_gloo_pair(here, kRing);
     for (std::size_t i = 0; i < calls.size(); ++i) {
       groups.first->barrier();
@@ -114,7 +114,7 @@ TEST_CASE("direct_ring equals Gloo's ring bit by bit for any number of ranks and
     CAPTURE(size);
     const ReservedPort port;
     const auto messages = on_ranks(size, [&](int rank) {
-      Rendezvous here(identity_of(rank, size, port.number()), kPatient);
+      Rendezvous here(make_identity(rank, size, port.number()), kPatient);
       Transport transport(here, "test");
       const auto context = make_gloo_context(transport);
       std::vector<float> scratch;
@@ -147,7 +147,7 @@ TEST_CASE(
     options.shared_memory = false;
     options.network = rounds.network(rank);
     const auto here =
-        std::make_shared<Rendezvous>(identity_of(rank, kRanks, port.number()), options);
+        std::make_shared<Rendezvous>(make_identity(rank, kRanks, port.number()), options);
     if (rank == 2) ends[0] = rounds.rounds();
     here->agree({{"config", "a"}, {"device", "b"}});
     if (rank == 2) ends[1] = rounds.rounds();

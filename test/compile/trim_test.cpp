@@ -21,7 +21,7 @@ TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first
                                            "{filters: 64, activation: relu}, max_pool",
                                            {28, 28, 1}),
                                      sgd());
-  const auto output_of = [&](const char* op, std::size_t which) -> Shape {
+  const auto find_output = [&](const char* op, std::size_t which) -> Shape {
     for (const Node& node : graph.nodes) {
       if (std::string(graph::name_of(node.op)) == op && which-- == 0)
         return graph[node.outputs[0]].shape;
@@ -29,11 +29,11 @@ TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first
     return {};
   };
   // The first convolution would leave pixels of the image unread, which libraries do not support.
-  CHECK(output_of("conv", 0) == Shape{kBatch, 26, 26, 32});
-  CHECK(output_of("pool", 0) == Shape{kBatch, 12, 12, 32});
-  CHECK(output_of("conv", 1) == Shape{kBatch, 10, 10, 64});
-  CHECK(output_of("pool", 1) == Shape{kBatch, 5, 5, 64});
-  CHECK(output_of("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
+  CHECK(find_output("conv", 0) == Shape{kBatch, 26, 26, 32});
+  CHECK(find_output("pool", 0) == Shape{kBatch, 12, 12, 32});
+  CHECK(find_output("conv", 1) == Shape{kBatch, 10, 10, 64});
+  CHECK(find_output("pool", 1) == Shape{kBatch, 5, 5, 64});
+  CHECK(find_output("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
 }
 
 TEST_CASE("trim cuts only the max pooling of the first convolution, not others or averages") {

@@ -14,7 +14,7 @@
 namespace trainer::config {
 namespace {
 
-std::vector<Override> overrides_of(const std::string& text) {
+std::vector<Override> read_overrides(const std::string& text) {
   static const std::string kMark = "# set: ";
   std::vector<Override> overrides;
   std::istringstream lines(text);
@@ -30,7 +30,7 @@ void check_messages(const std::filesystem::path& file) {
   const std::string text = read_text_file(file);
   std::string found;
   try {
-    parse_config(text, file.filename().string(), overrides_of(text),
+    parse_config(text, file.filename().string(), read_overrides(text),
                  {{"TEN", "010"}, {"WORD", "many"}, {"EMPTY", ""}});
   } catch (const ConfigError& error) {
     CHECK(error.code() == kExitConfig);

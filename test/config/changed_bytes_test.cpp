@@ -55,7 +55,7 @@ TEST_CASE(
     "a config with a backbone: load_config returns the expected results when each byte is "
     "changed") {
   test::check_answers("config_backbone", kSeeds, {"oct_vgg16.yaml"}, read,
-                      test::Changes::kOneAByte);
+                      test::Changes::kOnePerByte);
 }
 
 }  // namespace trainer::config

@@ -6,38 +6,38 @@
 namespace trainer::config {
 namespace {
 
-Parallel parallel_of(const std::string& section, const std::vector<Override>& overrides = {},
-                     const Environment& environment = {}) {
+Parallel parse_parallel(const std::string& section, const std::vector<Override>& overrides = {},
+                        const Environment& environment = {}) {
   return parse(kSmall + "parallel: {" + section + "}\n", overrides, environment).config.parallel;
 }
 
 TEST_CASE("parallel.gpus may be a number, all or a list of indices") {
-  CHECK(parallel_of("").gpus.kind == Gpus::Kind::kAll);
-  CHECK(parallel_of("gpus: all").gpus.kind == Gpus::Kind::kAll);
-  const Gpus two = parallel_of("gpus: 2, lr_scaling: none").gpus;
+  CHECK(parse_parallel("").gpus.kind == Gpus::Kind::kAll);
+  CHECK(parse_parallel("gpus: all").gpus.kind == Gpus::Kind::kAll);
+  const Gpus two = parse_parallel("gpus: 2, lr_scaling: none").gpus;
   CHECK(two.kind == Gpus::Kind::kCount);
   CHECK(two.count == 2);
-  const Gpus list = parallel_of("gpus: [0, 2, 2], lr_scaling: none").gpus;
+  const Gpus list = parse_parallel("gpus: [0, 2, 2], lr_scaling: none").gpus;
   CHECK(list.kind == Gpus::Kind::kIndices);
   CHECK(list.indices == std::vector<std::int64_t>{0, 2, 2});
 }
 
 TEST_CASE("parallel.gpus takes variables of the environment, or their defaults") {
-  const Parallel parallel = parallel_of(
+  const Parallel parallel = parse_parallel(
       "device: cuda, gpus: \"${NUM_GPUS:-all}\", lr_scaling: none", {}, {{"NUM_GPUS", "4"}});
   CHECK(parallel.device == DeviceKind::kCuda);
   CHECK(parallel.gpus.count == 4);
-  CHECK(parallel_of("gpus: \"${NUM_GPUS:-all}\"").gpus.kind == Gpus::Kind::kAll);
+  CHECK(parse_parallel("gpus: \"${NUM_GPUS:-all}\"").gpus.kind == Gpus::Kind::kAll);
   CHECK(parse(kModel + kData + "train: {epochs: 1, batch_size: \"${BATCH_SIZE:-64}\"}\n")
             .config.train.batch_size == 64);
 }
 
 TEST_CASE("parallel.gpus: a number or a list decides the number of replicas") {
-  CHECK(parallel_of("gpus: 3, lr_scaling: none").replicas == 3);
-  CHECK(parallel_of("gpus: [1, 1], lr_scaling: none").replicas == 2);
-  CHECK(parallel_of("gpus: all, replicas: 2, lr_scaling: none").replicas == 2);
-  CHECK(parallel_of("gpus: all").replicas == 1);
-  CHECK(parallel_of("gpus: \"0\", replicas: 2, lr_scaling: none").replicas == 2);
+  CHECK(parse_parallel("gpus: 3, lr_scaling: none").replicas == 3);
+  CHECK(parse_parallel("gpus: [1, 1], lr_scaling: none").replicas == 2);
+  CHECK(parse_parallel("gpus: all, replicas: 2, lr_scaling: none").replicas == 2);
+  CHECK(parse_parallel("gpus: all").replicas == 1);
+  CHECK(parse_parallel("gpus: \"0\", replicas: 2, lr_scaling: none").replicas == 2);
   const LoadedConfig loaded = parse(kSmall + "parallel: {gpus: 2, lr_scaling: none}\n");
   CHECK(loaded.origins.at("parallel.replicas").loc.line ==
         loaded.origins.at("parallel.gpus").loc.line);
@@ -45,22 +45,22 @@ TEST_CASE("parallel.gpus: a number or a list decides the number of replicas") {
 
 TEST_CASE("parallel.gpus: gpus or replicas in an override replaces both keys of the file") {
   const Parallel gpus =
-      parallel_of("replicas: 4, lr_scaling: none",
-                  {{"parallel.gpus", "[0, 1]", "--gpus", Override::Syntax::kYaml}});
+      parse_parallel("replicas: 4, lr_scaling: none",
+                     {{"parallel.gpus", "[0, 1]", "--gpus", Override::Syntax::kYaml}});
   CHECK(gpus.replicas == 2);
   const Parallel replicas =
-      parallel_of("gpus: 4, lr_scaling: none", {{"parallel.replicas", "2", "--replicas"}});
+      parse_parallel("gpus: 4, lr_scaling: none", {{"parallel.replicas", "2", "--replicas"}});
   CHECK(replicas.replicas == 2);
   CHECK(replicas.gpus.count == 2);
-  CHECK(parallel_of("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
+  CHECK(parse_parallel("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
 }
 
 TEST_CASE("parallel.collective may be nccl only with one replica per GPU") {
   using enum Collective;
-  CHECK(parallel_of("").collective == kAuto);
-  CHECK(parallel_of("collective: tree").collective == kTree);
-  CHECK(parallel_of("collective: nccl, gpus: 4, lr_scaling: none").collective == kNccl);
-  CHECK(parallel_of("collective: nccl, gpus: [1, 0], lr_scaling: none").collective == kNccl);
+  CHECK(parse_parallel("").collective == kAuto);
+  CHECK(parse_parallel("collective: tree").collective == kTree);
+  CHECK(parse_parallel("collective: nccl, gpus: 4, lr_scaling: none").collective == kNccl);
+  CHECK(parse_parallel("collective: nccl, gpus: [1, 0], lr_scaling: none").collective == kNccl);
   const auto problem = [](const std::string& section) {
     return mistakes(kSmall + "parallel: {" + section + "}\n");
   };

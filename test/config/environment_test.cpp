@@ -5,24 +5,25 @@
 namespace trainer::config {
 namespace {
 
-std::string path_of(const std::string& path, const Environment& environment) {
+std::string load_path(const std::string& path, const Environment& environment) {
   return parse(kModel + kTrain + "data: {format: digits, path: " + path + "}\n", {}, environment)
       .config.data.path;
 }
 
 TEST_CASE("environment variables are replaced in plain and quoted texts") {
-  CHECK(path_of("\"${DIR}/mnist\"", {{"DIR", "/data"}}) == "/data/mnist");
-  CHECK(path_of("\"${DIR:-datasets}/${SET:-mnist}\"", {{"SET", "fashion"}}) == "datasets/fashion");
-  CHECK(path_of("'${DIR:-a b: c}'", {}) == "a b: c");
-  CHECK(path_of("'${DIR:-default}'", {{"DIR", ""}}) == "default");
-  CHECK(path_of("\"$$HOME/$${X}/$1\"", {}) == "$HOME/${X}/$1");
+  CHECK(load_path("\"${DIR}/mnist\"", {{"DIR", "/data"}}) == "/data/mnist");
+  CHECK(load_path("\"${DIR:-datasets}/${SET:-mnist}\"", {{"SET", "fashion"}}) ==
+        "datasets/fashion");
+  CHECK(load_path("'${DIR:-a b: c}'", {}) == "a b: c");
+  CHECK(load_path("'${DIR:-default}'", {{"DIR", ""}}) == "default");
+  CHECK(load_path("\"$$HOME/$${X}/$1\"", {}) == "$HOME/${X}/$1");
   CHECK(parse("name: ${RUN}-x\n" + kSmall, {}, {{"RUN", "r"}}).config.name == "r-x");
 }
 
 TEST_CASE(
     "environment variables: names have letters, digits and underscores, and others are an error") {
   for (const char* name : {"a", "z", "A", "Z", "_", "a0", "Z9", "_a_Z_"}) {
-    CHECK(path_of(concat("\"${", name, "}\""), {{name, "x"}}) == "x");
+    CHECK(load_path(concat("\"${", name, "}\""), {{name, "x"}}) == "x");
   }
   for (const char* name : {"", "0", "9a", "a-b", "a b", "a@", "a[", "a`", "a/", "a:"}) {
     const std::string text =
@@ -77,7 +78,7 @@ TEST_CASE("environment variables: any value for a text is taken byte by byte") {
         CHECK(block.run.dir == value);
         CHECK(block.run.keep == 2);
       } else {
-        CHECK(path_of(written, {{"DIR", value}}) == value);
+        CHECK(load_path(written, {{"DIR", value}}) == value);
       }
     }
   }

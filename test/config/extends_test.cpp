@@ -68,13 +68,13 @@ TEST_CASE("extends merges a class_weight of more classes than a section has keys
   REQUIRE(config.train.class_weight.has_value());
   const auto& by_class = config.train.class_weight->weights;
   CHECK(by_class.size() == 1202);
-  const auto weight_of = [&](const std::string& name) {
+  const auto find_weight = [&](const std::string& name) {
     const auto found = std::find_if(by_class.begin(), by_class.end(),
                                     [&](const auto& entry) { return entry.first == name; });
     return found == by_class.end() ? -1.0 : found->second;
   };
-  CHECK(weight_of("zero") == 2);
-  CHECK(weight_of("last") == 4);
+  CHECK(find_weight("zero") == 2);
+  CHECK(find_weight("last") == 4);
 }
 
 TEST_CASE("extends: the own key replaces one of the file that it excludes") {

@@ -24,7 +24,7 @@ TEST_CASE(
     const auto below = known.lower_bound(key + '.');  // of a section
     const bool is_section = below != known.end() && below->starts_with(key + '.');
     CHECK_MESSAGE((known.contains(key) || is_section), name, " is '", key,
-                  "', which is no key and no section");
+                  "', which is not a key or a section");
     CHECK_MESSAGE(seen.insert(key).second, key, " has two constants");
   }
   CHECK(seen.size() > 20);

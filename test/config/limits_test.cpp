@@ -15,7 +15,7 @@ std::string repeated(const std::string& text, int count) {
   return all;
 }
 
-std::vector<Diagnostic> errors_of(const std::string& text) {
+std::vector<Diagnostic> catch_errors(const std::string& text) {
   try {
     parse_config(text, "x.yaml", {}, {});
   } catch (const ConfigError& error) {
@@ -25,7 +25,7 @@ std::vector<Diagnostic> errors_of(const std::string& text) {
 }
 
 std::string first_error(const std::string& text) {
-  const std::vector<Diagnostic> errors = errors_of(text);
+  const std::vector<Diagnostic> errors = catch_errors(text);
   return errors.empty() ? "" : to_string(errors.front());
 }
 
@@ -42,17 +42,17 @@ std::string layers(int count) {
 }  // namespace
 
 TEST_CASE("config: the first thousand errors of ninety thousand unknown keys are reported") {
-  const std::vector<Diagnostic> errors = errors_of(unknown_keys(90'000));
+  const std::vector<Diagnostic> errors = catch_errors(unknown_keys(90'000));
   REQUIRE(errors.size() == kMaxDiagnostics + 1);
   CHECK(errors.back().message == "more than 1000 errors; correct these first");
   std::size_t bytes = 0;
   for (const Diagnostic& error : errors) bytes += error.message.size();
   CHECK(bytes < 2'000'000);
-  CHECK(errors_of(kSmall + unknown_keys(999)).size() == 999);
+  CHECK(catch_errors(kSmall + unknown_keys(999)).size() == 999);
 }
 
 TEST_CASE("config: the first thousand errors of wrong entries of a list are reported") {
-  CHECK(errors_of("model: {layers: [" + repeated("1, ", 100'000) + "]}\n").size() ==
+  CHECK(catch_errors("model: {layers: [" + repeated("1, ", 100'000) + "]}\n").size() ==
         kMaxDiagnostics + 1);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE(
   std::string list;
   for (int i = 0; i < 3000; ++i) list += concat("{relu: {name: a", i, ", inputs: [b", i, "]}}, ");
   const std::vector<Diagnostic> errors =
-      errors_of("model: {layers: [" + list + "dense: {units: 10}]}\n" + kData + kTrain);
+      catch_errors("model: {layers: [" + list + "dense: {units: 10}]}\n" + kData + kTrain);
   CHECK(errors.size() == kMaxDiagnostics);
   for (const Diagnostic& error : errors) CHECK(error.message.size() < 400);
 }

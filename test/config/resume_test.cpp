@@ -93,7 +93,7 @@ TEST_CASE("resume_changes: each key is free, a warning or an error") {
   }
 }
 
-TEST_CASE("resume_changes: threads and lanes are no changes with ordered sums in both runs") {
+TEST_CASE("resume_changes: threads and lanes do not count with ordered sums in both runs") {
   const Override ordered = set("parallel.reduction", "ordered");
   const Override threads = set("parallel.threads", "2"), lanes = set("parallel.lanes", "2");
   CHECK(changes(kBackbone, {ordered}, {ordered, threads, lanes}).empty());

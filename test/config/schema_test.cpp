@@ -1,4 +1,4 @@
-// What the JSON Schema says, and what Python's jsonschema says with it.
+// What the JSON Schema describes, and what Python's jsonschema accepts by it.
 #include "config/describe/schema.h"
 
 #include <doctest/doctest.h>

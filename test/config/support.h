@@ -13,7 +13,7 @@ inline const std::string kData = "data: {format: digits, path: d}\n";
 inline const std::string kTrain = "train: {epochs: 1}\n";
 inline const std::string kSmall = kModel + kData + kTrain;
 
-// As `--set path=value`.
+// The override of `--set path=value`.
 inline Override set(const std::string& path, const std::string& value) {
   return {path, value, "--set", Override::Syntax::kYaml};
 }

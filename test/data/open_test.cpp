@@ -12,7 +12,7 @@
 namespace trainer::data::open_test {
 namespace {
 
-config::Data config_of(const TemporaryFolder& folder) {
+config::Data build_config(const TemporaryFolder& folder) {
   config::Data config;
   config.path = folder.path();
   return config;
@@ -32,7 +32,7 @@ TEST_CASE("open_datasets finds both splits in a folder with the files of MNIST, 
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 20, 3, gzip);
     write_split(folder.path(), "t10k", 5, 3, gzip, 100);
-    const Datasets sets = open_datasets(config_of(folder), 1);
+    const Datasets sets = open_datasets(build_config(folder), 1);
     CHECK(sets.train->size() == 20);
     CHECK(sets.test->size() == 5);
     CHECK(sets.validation == nullptr);
@@ -51,8 +51,8 @@ TEST_CASE("open_datasets does not read the files of the other splits for one spl
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", "damaged");
   write_file_atomic(folder.path() / "t10k-labels-idx1-ubyte", "damaged");
-  CHECK_THROWS_AS(open_datasets(config_of(folder), 1), DataError);
-  const Datasets sets = open_datasets(config_of(folder), 1, Split::kTrain);
+  CHECK_THROWS_AS(open_datasets(build_config(folder), 1), DataError);
+  const Datasets sets = open_datasets(build_config(folder), 1, Split::kTrain);
   CHECK(sets.train->size() == 20);
   CHECK(sets.test == nullptr);
 }
@@ -60,14 +60,14 @@ TEST_CASE("open_datasets does not read the files of the other splits for one spl
 TEST_CASE("open_datasets: a missing split is null if optional, and an error if requested") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
-  CHECK(open_datasets(config_of(folder), 1).test == nullptr);
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1, Split::kTest),
+  CHECK(open_datasets(build_config(folder), 1).test == nullptr);
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1, Split::kTest),
                        doctest::Contains("there is no test split"), DataError);
   std::filesystem::remove(folder.path() / "train-labels-idx1-ubyte");
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1),
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1),
                        doctest::Contains("train-labels-idx1-ubyte[.gz]: no such file"), DataError);
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("datasets/mnist.sh"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1),
+                       doctest::Contains("datasets/mnist.sh"), DataError);
 }
 
 TEST_CASE("open_datasets opens both splits of files given one by one") {
@@ -87,7 +87,7 @@ TEST_CASE("open_datasets rejects a label outside the classes") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_split(folder.path(), "t10k", 10, 5);
-  config::Data config = config_of(folder);
+  config::Data config = build_config(folder);
   CHECK_THROWS_WITH_AS(open_datasets(config, 1),
                        doctest::Contains("t10k-labels-idx1-ubyte: sample 3 has the label 3, but "
                                          "there are 3 classes"),
@@ -108,16 +108,16 @@ TEST_CASE("open_datasets rejects images, labels or splits that differ in size") 
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {19}, Bytes(19)));
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("contains 19 labels"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1),
+                       doctest::Contains("contains 19 labels"), DataError);
   write_split(folder.path(), "train", 20, 3);
   write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", idx_bytes(8, {2, 4, 4}, Bytes(32)));
   write_file_atomic(folder.path() / "t10k-labels-idx1-ubyte", idx_bytes(8, {2}, Bytes(2)));
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("[4, 4, 1]"),
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1), doctest::Contains("[4, 4, 1]"),
                        DataError);
   write_file_atomic(folder.path() / "train-images-idx3-ubyte", idx_bytes(8, {0, 4, 3}, {}));
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {0}, {}));
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1),
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder), 1),
                        doctest::Contains("contains no elements: its header gives 0"), DataError);
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("fingerprint differs for another content, and is the same for gzip") {
   const auto fingerprint = [](std::uint32_t count, bool gzip, std::uint8_t role) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", count, 3, gzip, role);
-    return open_datasets(config_of(folder), 1).train->fingerprint();
+    return open_datasets(build_config(folder), 1).train->fingerprint();
   };
   CHECK(fingerprint(20, false, 0) == fingerprint(20, true, 0));
   CHECK(fingerprint(20, false, 0) != fingerprint(21, false, 0));
@@ -141,7 +141,7 @@ TEST_CASE("common_data: a change of any byte or label of a split gives another t
     labels[29] = label;
     write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", idx_bytes(8, {30, 4, 3}, images));
     write_file_atomic(folder.path() / "t10k-labels-idx1-ubyte", idx_bytes(8, {30}, labels));
-    return common_data(open_datasets(config_of(folder), 1), evaluation);
+    return common_data(open_datasets(build_config(folder), 1), evaluation);
   };
   const std::size_t none = 1000;
   const std::string same = common(none, 1, true);
@@ -162,7 +162,7 @@ TEST_CASE("common_data: the indices of the samples count for a part of an array 
   const auto common = [](std::uint64_t seed, double split) {
     const TemporaryFolder folder;
     write_split(folder.path(), "train", 200, 3);
-    config::Data config = config_of(folder);
+    config::Data config = build_config(folder);
     config.validation_split = split;
     return common_data(open_datasets(config, seed), true);
   };

@@ -161,7 +161,7 @@ TEST_CASE("crossval: each sample is predicted once, by a run without its group")
 
 TEST_CASE("crossval warns of folds that lack a class, and gives no mean over other classes") {
   const Workspace work;
-  // Of the third class there are two samples, so that one of three folds has none.
+  // The third class has two samples, so that one of three folds has none.
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
   for (int i = 0; i < 32; ++i) {
@@ -296,7 +296,7 @@ TEST_CASE("crossval: AUC, calibration and operating point are in out_of_fold.csv
   CHECK(last.code == 2);
   CHECK(contains(last.err, "--last needs a run or a sweep"));
 
-  // As text.
+  // The same as text.
   Arguments collect = persons.crossval(6, options);
   collect.push_back("--collect");
   std::erase(collect, "--json");

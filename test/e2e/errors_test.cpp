@@ -1,4 +1,4 @@
-// What goes wrong has its exit code and says what to do.
+// Each failure has its exit code and a message with what to do.
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 

@@ -138,7 +138,7 @@ TEST_CASE("train.cache_features: two processes share the features of all images"
       for (const auto& entry :
            std::filesystem::recursive_directory_iterator(pictures.work / split)) {
         if (!entry.is_regular_file()) continue;
-        // Of the same size and time: taken for the same image.
+        // With the same size and time, it is taken for the same image.
         const auto time = std::filesystem::last_write_time(entry.path());
         const auto size = std::filesystem::file_size(entry.path());
         std::ofstream(entry.path(), std::ios::binary) << std::string(size, 'x');

@@ -12,7 +12,7 @@
 namespace trainer::e2e::follow_test {
 namespace {
 
-std::string config_of(const Workspace& work) {
+std::string build_config(const Workspace& work) {
   return work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(, limit: 320}
 optimizer: {adam: {learning_rate: 3.0e-3}}
 train: {epochs: 6, batch_size: 32}
@@ -35,7 +35,7 @@ std::vector<Json> rows(const Path& path) {
   return parsed;
 }
 
-std::vector<std::int64_t> steps_of(const Result& result) {
+std::vector<std::int64_t> read_steps(const Result& result) {
   std::vector<std::int64_t> steps;
   for (const Json& line : result.lines()) {
     if (line.at("event") == "evaluation") steps.push_back(line.at("step"));
@@ -66,7 +66,7 @@ TEST_CASE(
     "evaluate --follow evaluates checkpoints of a run in training as they appear, and the last") {
   const Workspace work;
   const Path dir = work / "run";
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   Program follower(follow(dir));  // before there is a run
   const Result trained = run(train(config, dir));
   INFO(trained.err);
@@ -75,7 +75,7 @@ TEST_CASE(
   INFO(followed.err);
   REQUIRE(followed.code == 0);
 
-  const std::vector<std::int64_t> steps = steps_of(followed);
+  const std::vector<std::int64_t> steps = read_steps(followed);
   REQUIRE(!steps.empty());
   CHECK(steps.back() == 60);
   CHECK(std::set(steps.begin(), steps.end()).size() == steps.size());
@@ -106,7 +106,7 @@ TEST_CASE(
   const std::string metrics = content(dir / "metrics.jsonl");
   const Result again = run(follow(dir));
   CHECK(again.code == 0);
-  CHECK(steps_of(again).empty());
+  CHECK(read_steps(again).empty());
   CHECK(again.event("followed").at("step") == 60);
   CHECK(rows(folder / "metrics.jsonl") == own);
   CHECK(content(dir / "metrics.jsonl") == metrics);
@@ -115,7 +115,7 @@ TEST_CASE(
   const Result other =
       run({"evaluate", dir, "--follow", "--json", "--split", "train", "--start-delay", "0"});
   CHECK(other.code == 0);
-  CHECK(steps_of(other) == std::vector<std::int64_t>{60});
+  CHECK(read_steps(other) == std::vector<std::int64_t>{60});
   CHECK(other.event("followed").at("skipped") == 30);
   CHECK(count(other.err, "the checkpoints of steps 0, 2, 4, 6, 8 and 25 more are not eval") == 1);
   // The follower's files belong to the run that they measured.
@@ -123,18 +123,18 @@ TEST_CASE(
       run({"train", config, "--quiet", "--run-dir", dir, "--overwrite", "--epochs", "1"}).code ==
       0);
   CHECK(!std::filesystem::exists(dir / "evaluator"));
-  CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+  CHECK(read_steps(run(follow(dir))) == std::vector<std::int64_t>{10});
 }
 
 TEST_CASE("evaluate --follow waits for a process that resumes or replaces a finished run") {
   const Workspace work;
   const Path dir = work / "run";
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const auto train_for = [&](const char* how, const char* epochs) {
     return run({"train", config, "--quiet", "--run-dir", dir, how, "--epochs", epochs});
   };
   REQUIRE(train_for("--resume", "1").code == 0);
-  REQUIRE(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+  REQUIRE(read_steps(run(follow(dir))) == std::vector<std::int64_t>{10});
 
   const auto patient = [&](const char* delay) -> Arguments {
     return {"evaluate", dir, "--follow", "--json", "--start-delay", delay, "--throttle", "0"};
@@ -145,7 +145,7 @@ TEST_CASE("evaluate --follow waits for a process that resumes or replaces a fini
     REQUIRE(train_for("--resume", "2").code == 0);
     const Result followed = follower.wait();
     CHECK(followed.code == 0);
-    CHECK(steps_of(followed) == std::vector<std::int64_t>{20});
+    CHECK(read_steps(followed) == std::vector<std::int64_t>{20});
     CHECK(followed.event("followed").at("reason") == "done");
   }
   // The steps of a run that replaces this one are steps of its own.
@@ -155,7 +155,7 @@ TEST_CASE("evaluate --follow waits for a process that resumes or replaces a fini
   const Result followed = follower.wait();
   INFO(followed.err);
   CHECK(followed.code == 0);
-  CHECK(steps_of(followed) == std::vector<std::int64_t>{10});
+  CHECK(read_steps(followed) == std::vector<std::int64_t>{10});
   const auto own = rows(dir / "evaluator" / "test" / "metrics.jsonl");
   REQUIRE(own.size() == 1);
   CHECK(own[0].at("step") == 10);
@@ -166,9 +166,9 @@ TEST_CASE(
     "one") {
   const Workspace work;
   const Path dir = work / "run";
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   REQUIRE(run({"train", config, "--quiet", "--run-dir", dir, "--epochs", "1"}).code == 0);
-  REQUIRE(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+  REQUIRE(read_steps(run(follow(dir))) == std::vector<std::int64_t>{10});
 
   Program follower({"evaluate", dir, "--follow", "--json", "--start-delay", "1000"});
   REQUIRE(follower.wait_for("waiting 1000 seconds"));
@@ -178,7 +178,7 @@ TEST_CASE(
   const Result followed = follower.wait();
   INFO(followed.err);
   CHECK(followed.code == 0);
-  CHECK(steps_of(followed) == std::vector<std::int64_t>{5});
+  CHECK(read_steps(followed) == std::vector<std::int64_t>{5});
   CHECK(followed.event("evaluation").at("split") == "validation");
   CHECK(rows(dir / "evaluator" / "validation" / "metrics.jsonl").size() == 1);
   CHECK(!std::filesystem::exists(dir / "evaluator" / "validation" / "tensorboard"));
@@ -187,7 +187,7 @@ TEST_CASE(
 TEST_CASE("evaluate --follow waits for an interrupted run until a signal or the timeout") {
   const Workspace work;
   const Path dir = work / "run";
-  Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
+  Program training({"train", build_config(work), "--json", "--run-dir", dir, "--epochs", "100000"});
   REQUIRE(training.wait_for(kCheckpoint, 3));
   training.signal(SIGKILL);
   training.wait();
@@ -197,12 +197,12 @@ TEST_CASE("evaluate --follow waits for an interrupted run until a signal or the 
   follower.signal(SIGTERM);
   const Result stopped = follower.wait();
   CHECK(stopped.code == 75);
-  CHECK(steps_of(stopped).size() == 1);
+  CHECK(read_steps(stopped).size() == 1);
   CHECK(stopped.event("followed").at("reason") == "interrupted");
 
   const Result late = run(follow(dir, "0.3"));
   CHECK(late.code == 3);
-  CHECK(steps_of(late).empty());
+  CHECK(read_steps(late).empty());
   CHECK(late.err.find("no new checkpoint for 0.3 seconds") != std::string::npos);
   CHECK(late.err.find("No process trains there") != std::string::npos);
   const Result nowhere = run(follow(work / "nowhere", "0.3"));
@@ -214,7 +214,7 @@ TEST_CASE(
     "evaluate --follow evaluates nothing before start delay and throttle pass or the run ends") {
   const Workspace work;
   const Path dir = work / "run";
-  Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
+  Program training({"train", build_config(work), "--json", "--run-dir", dir, "--epochs", "100000"});
   REQUIRE(training.wait_for(kCheckpoint, 2));
   Program follower(
       {"evaluate", dir, "--follow", "--json", "--start-delay", "0", "--throttle", "1000"});
@@ -229,11 +229,11 @@ TEST_CASE(
   delayed.wait_for("\"step\":" + std::to_string(last) + ",\"epoch\"");
   follower.signal(SIGTERM);
   delayed.signal(SIGTERM);
-  const std::vector<std::int64_t> steps = steps_of(follower.wait());
+  const std::vector<std::int64_t> steps = read_steps(follower.wait());
   REQUIRE(steps.size() == 2);
   CHECK(steps[0] < last);
   CHECK(steps[1] == last);
-  CHECK(steps_of(delayed.wait()) == std::vector<std::int64_t>{last});
+  CHECK(read_steps(delayed.wait()) == std::vector<std::int64_t>{last});
 }
 
 }  // namespace trainer::e2e::follow_test

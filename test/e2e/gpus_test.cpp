@@ -89,7 +89,7 @@ TEST_CASE("train: --gpus and NUM_GPUS choose the GPUs") {
     CHECK(result.code == 4);
     return result.err;
   };
-  // The crafted GPUs have no memory, and say which they are.
+  // The crafted GPUs have no memory, and their message names them.
   for (const char* command : {"train", "benchmark"}) {
     CAPTURE(command);
     CHECK(contains(error(command, {"--gpus", "[1]"}), "crafted GPU 1 is full"));
@@ -118,7 +118,7 @@ TEST_CASE(
       run({"verify", "replicas", config, "--replicas", "1,2"}, crafted("0 13020 2"));
   CHECK(verify.code == 4);
   CHECK(contains(verify.err, "crafted GPU 0 is full"));
-  // Whether a config is right does not depend on the machine.
+  // The check of a config does not depend on the machine.
   CHECK(run({"validate", config}, crafted("0 13020 2")).code == 0);
   const Result one = run({"train", config, "--set", "parallel.replicas=1"}, crafted("0 13020 2"));
   CHECK(one.code == 4);
@@ -154,7 +154,7 @@ TEST_CASE("parallel.collective: one for other devices is an error, and plan prin
 
 TEST_CASE("train: GPUs are divided evenly among several processes of one machine") {
   const Workspace work;
-  // A worker opens its devices before it knows the others.
+  // A worker opens its devices before it meets the others.
   const std::string config =
       small_config(work, "lr_scaling: none, strategy: parameter_server, device: cuda");
   const auto taken = [&](int worker, const std::string& gpus) {

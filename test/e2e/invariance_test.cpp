@@ -58,7 +58,7 @@ TEST_CASE("train: mixup and cutmix give the same bits with any threads and after
   threads.insert(threads.end(), {"--set", "data.threads=3"});
   CHECK(sha256_of(work, config, threads) == once);
 
-  // Stopped after some steps of the first epoch: a constant rate, so that the rest is no other.
+  // Stopped after some steps of the first epoch: a constant rate, so that the rest is the same.
   const Arguments start{"--set", "data.train.augment=[mixup: 0.4, cutmix]", "--set",
                         "schedule=constant"};
   const auto part = [&](const char* run_dir, const char* steps, bool resume) {

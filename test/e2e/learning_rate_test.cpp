@@ -7,7 +7,7 @@
 namespace trainer::e2e {
 namespace {
 
-std::string sha_of(const Result& result) {
+std::string read_sha(const Result& result) {
   INFO(result.err);
   REQUIRE(result.code == 0);
   return result.event("finished").at("parameters_sha256");
@@ -29,7 +29,7 @@ optimizer: {sgd: {learning_rate: 0.02}}
 train: {max_steps: 5, batch_size: 32}
 )"));
   const auto sha = [&](const std::string& dir, const std::string& setting) {
-    return sha_of(run({"train", config, "--json", "--run-dir", work / dir, "--set", setting}));
+    return read_sha(run({"train", config, "--json", "--run-dir", work / dir, "--set", setting}));
   };
   const std::string half = sha("half", "optimizer.sgd.learning_rate=0.01");
   CHECK(sha("multiplied", "optimizer.learning_rate_multiplier=[{match: '*', value: 0.5}]") == half);
@@ -43,12 +43,12 @@ TEST_CASE(
   const Pictures multiplied(stage + ", learning_rate_multiplier: 0.5}"), plain(stage + "}");
   const Arguments sgd{"--set", "optimizer={sgd: {learning_rate: 0.02}}"};
   const Arguments whole = with(sgd, {"--set", "train.epochs=2"});
-  const std::string expected = sha_of(run(multiplied.train("run", "off", whole)));
-  // Five steps an epoch: half the rate is given by hand when the stage begins.
-  sha_of(run(plain.train("run", "off", with(sgd, {"--set", "train.epochs=1"}))));
+  const std::string expected = read_sha(run(multiplied.train("run", "off", whole)));
+  // Five steps per epoch: half the rate is given by hand when the stage begins.
+  read_sha(run(plain.train("run", "off", with(sgd, {"--set", "train.epochs=1"}))));
   const Arguments second = with(whole, {"--resume", "--set", "optimizer.sgd.learning_rate=0.01"});
-  CHECK(sha_of(run(plain.train("run", "off", second))) == expected);
-  CHECK(sha_of(run(plain.train("other", "off", whole))) != expected);
+  CHECK(read_sha(run(plain.train("run", "off", second))) == expected);
+  CHECK(read_sha(run(plain.train("other", "off", whole))) != expected);
 }
 
 // The loss of a step is that of the parameters before its update: after the last step nobody has

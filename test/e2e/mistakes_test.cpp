@@ -12,7 +12,7 @@ struct Mistake {
   std::string config;
   Arguments arguments;  // "CONFIG" stands for the config's path
   int code;
-  const char* mended;  // part of what is said
+  const char* mended;  // part of the message
 };
 
 const std::string kModelLine = "model: {layers: [flatten, dense: 10]}\n";

@@ -380,7 +380,7 @@ TEST_CASE(
   CHECK(fold.at("per_label").at(2).at("auc") ==
         event.at("labels").at(2).at("auc").at("folds").at(1));
 
-  // As text and in the report.
+  // The same as text and in the report.
   Arguments collect = crossval;
   collect.push_back("--collect");
   const Result text = run(collect);

@@ -14,7 +14,7 @@
 
 namespace trainer::e2e {
 
-// Small pictures whose colour tells the class, each with noise of its own.
+// Small pictures whose colour is that of the class, each with noise of its own.
 inline void write_images(const Path& folder, int count, unsigned seed) {
   std::mt19937 random(seed);
   for (const char* name : {"left", "right"}) {
@@ -86,7 +86,7 @@ run: {checkpoint_every: 2 steps, log_every: 1 steps, summary_every: 1 steps}
   }
 };
 
-// Of two "finished" events.
+// Compares two "finished" events.
 inline void check_same(const Json& one, const Json& other) {
   CHECK(one.at("parameters_sha256") == other.at("parameters_sha256"));
   CHECK(one.at("metrics") == other.at("metrics"));

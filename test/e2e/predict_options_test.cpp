@@ -144,7 +144,7 @@ TEST_CASE("predict --features writes features in the order of images, which give
   REQUIRE(
       run({"export", trained.run_folder, "--format", "safetensors", "--output", weights}).code ==
       0);
-  const auto values = values_of(weights);
+  const auto values = load_values(weights);
   const std::vector<float>& kernel = values.at("dense/kernel");
   const std::vector<Json> lines = trained.predict({"--logits"});
   REQUIRE(lines.size() == 250);
@@ -318,7 +318,7 @@ TEST_CASE("export --average writes the mean of the last checkpoints") {
   const Path checkpoints = Path(trained.run_folder) / "checkpoints";
   std::map<std::string, std::vector<double>> sums;
   for (const checkpoint::Saved& saved : checkpoint::list_checkpoints(checkpoints)) {
-    for (const auto& [name, values] : values_of(saved.path)) {
+    for (const auto& [name, values] : load_values(saved.path)) {
       std::vector<double>& sum = sums[name];
       sum.resize(values.size());
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(values[i]);
@@ -330,7 +330,7 @@ TEST_CASE("export --average writes the mean of the last checkpoints") {
   INFO(exported.err);
   REQUIRE(exported.code == 0);
   CHECK(contains(exported.err, "the mean of the checkpoints of steps 12, 16, 18"));
-  const auto means = values_of(file);
+  const auto means = load_values(file);
   CHECK(means.contains("batch_normalization/moving_variance"));
   for (const auto& [name, values] : means) {
     CAPTURE(name);
@@ -343,7 +343,7 @@ TEST_CASE("export --average writes the mean of the last checkpoints") {
   CHECK(trained.evaluate({"--average", "1"}).at("loss") == last.at("loss"));
   const Json mean = trained.evaluate({"--average", "3"});
   CHECK(mean.at("loss") != last.at("loss"));
-  // The model with these weights says the same.
+  // The model with these weights has the same results.
   const Json given =
       run({"evaluate", trained.run_folder + "/config.yaml", "--weights", file, "--json"})
           .event("evaluated");

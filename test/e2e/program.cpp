@@ -30,7 +30,7 @@ std::string file_content(const Path& path) {
   return text.str();
 }
 
-int count_of(const std::string& text, const std::string& part) {
+int count_parts(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
     ++found;
@@ -105,11 +105,11 @@ bool Program::ended() {
 std::string Program::output() const { return file_content(folder_.path() / "out"); }
 
 bool Program::wait_for(const std::string& text, int times) {
-  return test::wait_for_output(folder_.path(), pid_,
-                               std::chrono::steady_clock::now() + std::chrono::minutes(1), [&] {
-                                 const std::string err = file_content(folder_.path() / "err");
-                                 return count_of(output(), text) + count_of(err, text) >= times;
-                               });
+  return test::wait_for_output(
+      folder_.path(), pid_, std::chrono::steady_clock::now() + std::chrono::minutes(1), [&] {
+        const std::string err = file_content(folder_.path() / "err");
+        return count_parts(output(), text) + count_parts(err, text) >= times;
+      });
 }
 
 Result Program::wait() {
@@ -136,7 +136,7 @@ Json train_to_end(const std::string& config, const Path& dir, const Arguments& m
   return result.event("finished");
 }
 
-std::map<std::string, std::vector<float>> values_of(const Path& file) {
+std::map<std::string, std::vector<float>> load_values(const Path& file) {
   std::map<std::string, std::vector<float>> values;
   for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {
     values[tensor.name] = std::move(tensor.values);

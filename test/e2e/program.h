@@ -22,7 +22,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 struct Result {
   int code = -1;  // exit code, or -signal
   std::string out, err;
-  std::vector<Json> lines() const;  // of standard output, each parsed; throws when one is not JSON
+  std::vector<Json> lines()
+      const;  // those of standard output, each parsed; throws when one is not JSON
   Json event(const std::string& name) const;  // the last one of this name; null when there is none
 };
 
@@ -40,7 +41,7 @@ class Program {
   pid_t pid() const { return pid_; }
   void signal(int number);
   std::string output() const;  // so far
-  // Whether `text` turned up in the outputs so many times before the process ended, within a
+  // True if `text` turned up in the outputs so many times before the process ended, within a
   // minute.
   bool wait_for(const std::string& text, int times = 1);
   Result wait();
@@ -58,9 +59,9 @@ Result run(const Arguments& arguments, const Environment& environment = {});
 Json train_to_end(const std::string& config, const Path& dir, const Arguments& more = {});
 
 // The tensors of a safetensors file by name.
-std::map<std::string, std::vector<float>> values_of(const Path& file);
+std::map<std::string, std::vector<float>> load_values(const Path& file);
 
-// Of 127.0.0.1, that nobody listens on and nobody else is given until the test program ends.
+// A port of 127.0.0.1 that is free, and that no other test gets until the test program ends.
 int draw_port();
 
 // Folders with a small drawn data set and configs, for one test.

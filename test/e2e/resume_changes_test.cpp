@@ -1,4 +1,4 @@
-// What --resume does with a config that differs from the run's: refused where the run could not go
+// What --resume does with a config that differs from the run's: rejected where the run could not go
 // on, named where the result may change, silent where it cannot.
 #include <doctest/doctest.h>
 
@@ -42,13 +42,13 @@ train: {max_steps: 3, batch_size: 4}
     CAPTURE(setting);
     CAPTURE(result.err);
     CHECK(result.code == 3);
-    // As the reason of the refusal, not as a warning before another error.
-    const auto refusal = result.err.find("cannot be resumed: ");
-    CHECK(refusal != std::string::npos);
-    CHECK(result.err.find(reason, refusal) != std::string::npos);
+    // The difference is the reason of the error, not a warning before another error.
+    const auto error = result.err.find("cannot be resumed: ");
+    CHECK(error != std::string::npos);
+    CHECK(result.err.find(reason, error) != std::string::npos);
     CHECK(last_step() == 3);
   }
-  // Goes on, and says what has changed when `message` is not empty.
+  // Goes on, and prints what has changed when `message` is not empty.
   void check_accepted(const std::string& setting, const std::string& message) const {
     const Result result = resumed({setting});
     CAPTURE(setting);

@@ -16,7 +16,7 @@ namespace {
 // So long that no test sees the end of it unless it wants to.
 const std::string kLong = "train: {max_steps: 1000000, batch_size: 32}\n";
 
-std::string config_of(const Workspace& work, const std::string& more) {
+std::string build_config(const Workspace& work, const std::string& more) {
   return work.config(kModel + ("data: {format: idx, path: " + work.data() + "}\n") + more);
 }
 
@@ -174,7 +174,7 @@ run: {checkpoint_every: 7 steps, evaluate_every: 40 epochs, log_every: 1 steps, 
 TEST_CASE("parameter servers: an evaluator beside two workers reports the metrics of the chief") {
   const Workspace work;
   const std::string config =
-      config_of(work, kParallel + R"(optimizer: {adam: {learning_rate: 0.003}}
+      build_config(work, kParallel + R"(optimizer: {adam: {learning_rate: 0.003}}
 train: {max_steps: 300, batch_size: 32}
 run: {checkpoint_every: 50 steps, log_every: 1 steps}
 evaluate: {start_delay_secs: 0, throttle_secs: 0, timeout_secs: 60}
@@ -197,7 +197,7 @@ evaluate: {start_delay_secs: 0, throttle_secs: 0, timeout_secs: 60}
 TEST_CASE(
     "parameter servers: the job continues after a worker is killed, and a new one takes part") {
   const Workspace work;
-  const std::string config = config_of(
+  const std::string config = build_config(
       work, kParallel + kLong + "run: {log_every: 1 steps, checkpoint_every: 1 epochs}\n");
   const Arguments arguments = chief(config, work / "run");
   Job job(1, 1);
@@ -229,9 +229,9 @@ TEST_CASE(
     "parameter servers: the job ends after a server is lost, and resumes from the checkpoint") {
   const Workspace work;
   const std::string config =
-      config_of(work, kParallel + kLong +
-                          "run: {log_every: 1 steps, checkpoint_every: 40 steps}\n"
-                          "optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}\n");
+      build_config(work, kParallel + kLong +
+                             "run: {log_every: 1 steps, checkpoint_every: 40 steps}\n"
+                             "optimizer: {sgd: {learning_rate: 0.01, momentum: 0.9}}\n");
   int signal = SIGKILL;
   Arguments more;
   SUBCASE("killed") {}
@@ -263,7 +263,7 @@ TEST_CASE(
 
 TEST_CASE("parameter servers: the job ends when the chief is killed") {
   const Workspace work;
-  const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
+  const std::string config = build_config(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
   Job job(2, 1);
   job.start_all(arguments, arguments);
@@ -277,7 +277,7 @@ TEST_CASE("parameter servers: the job ends when the chief is killed") {
 
 TEST_CASE("parameter servers: wrong settings of tasks are an error") {
   const Workspace work;
-  const std::string config = config_of(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
+  const std::string config = build_config(work, kParallel + kLong + "run: {log_every: 1 steps}\n");
   const Arguments arguments = chief(config, work / "run");
   SUBCASE("servers need their strategy") {
     Arguments reduce = arguments;
@@ -334,9 +334,9 @@ TEST_CASE("parameter servers: wrong settings of tasks are an error") {
 TEST_CASE("launch: --ps and --evaluator start servers and an evaluator") {
   const Workspace work;
   const std::string config =
-      config_of(work, kParallel +
-                          "train: {max_steps: 20, batch_size: 32}\n"
-                          "evaluate: {start_delay_secs: 0, throttle_secs: 0}\n");
+      build_config(work, kParallel +
+                             "train: {max_steps: 20, batch_size: 32}\n"
+                             "evaluate: {start_delay_secs: 0, throttle_secs: 0}\n");
   const Result result = run({"launch", "-n", "2", "--ps", "2", "--evaluator", "--", "train", config,
                              "--run-dir", work / "run"});
   INFO(result.err);
@@ -348,9 +348,9 @@ TEST_CASE("launch: --ps and --evaluator start servers and an evaluator") {
 
 TEST_CASE("plan: parameter servers have the steps and the traffic of the training") {
   const Workspace work;
-  const std::string config = config_of(work, kParallel +
-                                                 "train: {epochs: 1, batch_size: 32}\n"
-                                                 "schedule: {exponential: {decay_rate: 0.5}}\n");
+  const std::string config = build_config(work, kParallel +
+                                                    "train: {epochs: 1, batch_size: 32}\n"
+                                                    "schedule: {exponential: {decay_rate: 0.5}}\n");
   Job job(1, 1);
   const Environment chief_of_two = job.task("chief", 0);
   const Json plan = run({"plan", config, "--json"}, chief_of_two).event("plan");
@@ -361,7 +361,7 @@ TEST_CASE("plan: parameter servers have the steps and the traffic of the trainin
   CHECK(all > trainable);  // batch norm's statistics
   CHECK(plan.at("pulled_bytes_per_step") == 4 * all);
   CHECK(plan.at("pushed_bytes_per_step") == 4 * (trainable + 2 * (all - trainable)));
-  // As training says it, and as one process without servers would have it.
+  // The steps are those of training, and of one process without servers.
   const Json alone = run({"plan", config, "--json"}).event("plan");
   CHECK(plan.at("total_steps") == alone.at("total_steps"));
   CHECK(plan.at("learning_rate") == alone.at("learning_rate"));
@@ -380,7 +380,8 @@ TEST_CASE("plan: parameter servers have the steps and the traffic of the trainin
 
 TEST_CASE("parameter servers: no cluster means training in one process") {
   const Workspace work;
-  const std::string config = config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
+  const std::string config =
+      build_config(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 0);
   CHECK(contains(result.out, "no cluster: this process alone"));

@@ -48,7 +48,7 @@ struct Sweep : Pictures {
   }
 };
 
-// Whether a run has computed features, and not only read them, by its event "finished".
+// True if a run has computed features, and not only read them, by its event "finished".
 bool has_computed(const Result& result) {
   return result.event("finished").contains("images_per_second_computing_features");
 }

@@ -1,4 +1,4 @@
-// A worker that is slower than the others is named wherever the time of a step is told.
+// A worker that is slower than the others is named wherever the time of a step is reported.
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -42,19 +42,19 @@ class Slowdown {
   std::thread thread_;
 };
 
-std::vector<std::string> fields_of(const std::string& csv, std::size_t start) {
+std::vector<std::string> split_fields(const std::string& csv, std::size_t start) {
   return split_text(csv.substr(start, csv.find('\n', start) - start), ',');
 }
 
 // How often a value stands in a column of metrics.csv, in the rows of training.
-std::map<std::string, int> counts_of(const std::string& csv, const std::string& column) {
-  const std::vector<std::string> header = fields_of(csv, 0);
+std::map<std::string, int> count_rows(const std::string& csv, const std::string& column) {
+  const std::vector<std::string> header = split_fields(csv, 0);
   const auto found = std::find(header.begin(), header.end(), column);
   REQUIRE(found != header.end());
   std::map<std::string, int> counts;
   for (std::size_t at = csv.find(",train,"); at != std::string::npos;
        at = csv.find(",train,", at + 1)) {
-    const std::vector<std::string> fields = fields_of(csv, csv.rfind('\n', at) + 1);
+    const std::vector<std::string> fields = split_fields(csv, csv.rfind('\n', at) + 1);
     ++counts[fields.at(static_cast<std::size_t>(found - header.begin()))];
   }
   return counts;
@@ -99,7 +99,7 @@ run: {checkpoint_every: 1000 steps, evaluate_every: 1000 steps, log_every: 30 st
         times.at("ranks").at(1).at("all_reduce_seconds"));
   // A row of few steps, at the end of an epoch, may name none, or who was slow just then, which on
   // a loaded machine can be either rank.
-  auto named = counts_of(read_text_file(dir / "metrics.csv"), "straggler");
+  auto named = count_rows(read_text_file(dir / "metrics.csv"), "straggler");
   CHECK(named["1"] > 0);
   REQUIRE(run({"report", dir.string(), "--mistakes", "0"}).code == 0);
   CHECK(read_text_file(dir / "report.html")

@@ -11,7 +11,7 @@
 namespace trainer::e2e {
 namespace {
 
-// Five steps an epoch: the last layers are trained from step 5 on, all from step 13 on.
+// Five steps per epoch: the last layers are trained from step 5 on, all from step 13 on.
 const char* const kStages =
     "freeze: all, unfreeze: [{at: 1 epoch, freeze: '[:-20]', learning_rate_multiplier: 0.5}, "
     "{at: 13 steps}]";
@@ -19,7 +19,7 @@ const char* const kStages =
 const Arguments kKeepAll{"--set", "run.keep=30",      "--set", "run.checkpoint_every=1 step",
                          "--set", "optimizer.ema=0.9"};
 
-Path checkpoint_of(const Path& run, int step) {
+Path checkpoint_path(const Path& run, int step) {
   return run / "checkpoints" / concat("step-000000", step < 10 ? "0" : "", step, ".safetensors");
 }
 
@@ -32,7 +32,7 @@ TEST_CASE("unfreeze: layers and statistics keep their bits until their stage") {
   pictures.finished("run", "auto", kKeepAll);
   std::vector<Values> steps;
   for (int step = 4; step <= 14; ++step) {
-    steps.push_back(values_of(checkpoint_of(pictures.work / "run", step)));
+    steps.push_back(load_values(checkpoint_path(pictures.work / "run", step)));
   }
   const auto moves = [&](const std::string& name, int step) {  // in update number `step`, from 0
     return steps[static_cast<std::size_t>(step - 4)].at(name) !=
@@ -63,7 +63,7 @@ TEST_CASE("unfreeze: a resume at any step equals an uninterrupted run bit by bit
     std::filesystem::copy(pictures.work / "whole", pictures.work / name,
                           std::filesystem::copy_options::recursive);
     for (int later = step + 1; later <= 20; ++later) {
-      std::filesystem::remove(checkpoint_of(pictures.work / name, later));
+      std::filesystem::remove(checkpoint_path(pictures.work / name, later));
     }
     Arguments resume = kKeepAll;
     resume.push_back("--resume");
@@ -88,8 +88,8 @@ TEST_CASE("unfreeze: the first Adam step of a new parameter has the length of th
   const Pictures pictures("freeze: all, unfreeze: {at: 5 steps, freeze: '[:-20]'}");
   pictures.finished("run", "auto",
                     {"--set", "run.keep=30", "--set", "run.checkpoint_every=1 step"});
-  const Values before = values_of(checkpoint_of(pictures.work / "run", 5));
-  const Values after = values_of(checkpoint_of(pictures.work / "run", 6));
+  const Values before = load_values(checkpoint_path(pictures.work / "run", 5));
+  const Values after = load_values(checkpoint_path(pictures.work / "run", 6));
   const std::vector<float>& was = before.at("Conv_1/kernel");
   const std::vector<float>& is = after.at("Conv_1/kernel");
   float longest = 0;
@@ -124,7 +124,7 @@ TEST_CASE("unfreeze: impossible stages are an error before the first step") {
     const Pictures pictures("freeze: all, unfreeze: " + stages);
     const Result result = run(pictures.train("run", "auto"));
     CHECK(result.code == 2);
-    CHECK_FALSE(std::filesystem::exists(checkpoint_of(pictures.work / "run", 0)));
+    CHECK_FALSE(std::filesystem::exists(checkpoint_path(pictures.work / "run", 0)));
     return result.err;
   };
   CHECK(message("[{at: 2 epochs}, {at: 10 steps}]")

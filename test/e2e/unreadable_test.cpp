@@ -78,7 +78,7 @@ run: {checkpoint_every: 4 epochs, log_every: 1 steps}
     REQUIRE(result.code == 0);
     return result.event("finished");
   }
-  // Of two processes with the same global batch.
+  // Trains two processes with the same global batch.
   std::array<Result, 2> train_two(const std::string& dir, const Arguments& more = {}) const {
     Arguments common = train(dir, more);
     const std::string master = concat("127.0.0.1:", draw_port());

@@ -57,7 +57,7 @@ TEST_CASE("commands: the untrained model of a config without a run is evaluated 
   const Result other =
       run({"predict", config, "--format", "csv", "--limit", "3", "--set", "seed=5"});
   CHECK(other.out != first.out);
-  CHECK_FALSE(values_of(exported(work, config, "initial.safetensors")).empty());
+  CHECK_FALSE(load_values(exported(work, config, "initial.safetensors")).empty());
 }
 
 TEST_CASE("commands: a config with --weights of a run gives the model of the run") {
@@ -75,8 +75,8 @@ TEST_CASE("commands: a config with --weights of a run gives the model of the run
   const Json same = run({"evaluate", config, "--weights", folder, "--json"}).event("evaluated");
   CHECK(same.at("loss") == metrics.at("loss"));
   CHECK(same.at("confusion") == metrics.at("confusion"));
-  CHECK(values_of(exported(work, config, "given.safetensors", {"--weights", folder})) ==
-        values_of(exported(work, folder, "trained.safetensors")));
+  CHECK(load_values(exported(work, config, "given.safetensors", {"--weights", folder})) ==
+        load_values(exported(work, folder, "trained.safetensors")));
 
   const auto refuses = [](const Arguments& arguments, int code, const std::string& what) {
     const Result result = run(arguments);
@@ -143,14 +143,14 @@ TEST_CASE(
            "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.35_224_no_top.h5",
            {"--set", "seed=11"});
   const auto keras =
-      values_of(exported(work, pictures.config, "other.safetensors", {"--set", "seed=11"}));
-  const auto initial = values_of(exported(work, pictures.config, "initial.safetensors"));
-  const auto loaded = values_of(
+      load_values(exported(work, pictures.config, "other.safetensors", {"--set", "seed=11"}));
+  const auto initial = load_values(exported(work, pictures.config, "initial.safetensors"));
+  const auto loaded = load_values(
       exported(work, pictures.config, "loaded.safetensors", {"--weights", "imagenet"}, weights));
   // Weights of the whole model, which the config names, give way.
   const std::string whole = concat("model.weights=", (work / "initial.safetensors").string());
-  CHECK(values_of(exported(work, pictures.config, "again.safetensors",
-                           {"--weights", "imagenet", "--set", whole}, weights)) == loaded);
+  CHECK(load_values(exported(work, pictures.config, "again.safetensors",
+                             {"--weights", "imagenet", "--set", whole}, weights)) == loaded);
   REQUIRE(loaded.size() == keras.size());
   CHECK(keras != initial);
   for (const auto& [name, values] : loaded) {

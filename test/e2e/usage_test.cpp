@@ -1,4 +1,4 @@
-// What a user is told who mistypes, moves, mixes up or damages things.
+// What the program prints for a user who mistypes, moves, mixes up or damages things.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -215,7 +215,7 @@ TEST_CASE("validate finds errors of the model for a config that gives its sizes"
   CHECK(contains(wrong.err,
                  "no layer of the backbone is named 'block5_con1'; did you mean "
                  "'block5_conv1'?"));
-  // Nothing is known of the images: nothing is said of the layers.
+  // Nothing is known of the images: nothing is reported of the layers.
   CHECK(run({"validate", work.config("model: {layers: [flatten, dense: 5]}\ndata: {format: idx, "
                                      "path: /nowhere}\ntrain: {epochs: 1}\n")})
             .code == 0);

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kTimeout = 20;  // parallel.timeout, seconds
 
 // 321 samples: the last batch of 32 has one, so that the first worker has none.
-std::string config_of(const Workspace& work) {
+std::string build_config(const Workspace& work) {
   return work.config(R"(model:
   layers:
     - conv: {filters: 6, activation: relu}
@@ -80,7 +80,7 @@ struct Two {
 
 struct Reference {
   Workspace work;
-  std::string config = config_of(work);
+  std::string config = build_config(work);
   Json finished;
 
   Reference() {
@@ -104,7 +104,7 @@ struct Reference {
   }
 };
 
-// The one that is left must end in time, and say who is gone and what was going on.
+// The one that is left must end in time, and report who is gone and what was going on.
 void check_survivor(Program& survivor, Program& killed, int rank_of_killed) {
   const auto start = Clock::now();
   killed.signal(SIGKILL);
@@ -174,7 +174,7 @@ TEST_CASE("launch prints an error of several ranks once") {
     }
     return count;
   };
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const auto launch = [&](const Arguments& more) {
     return run(with({"launch", "-n", "3", "--", "train", config, "--run-dir", work / "run"}, more));
   };
@@ -197,7 +197,7 @@ TEST_CASE("launch restarts the job of a killed worker, which equals one process 
   Program job(with({"launch", "-n", "2", "--restarts", "3", "--"}, arguments));
   REQUIRE(job.wait_for("\"step\":13,"));
   const std::string pid = std::to_string(job.pid());
-  // Of size 0 until it is read.
+  // The file has size 0 until it is read.
   std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
   int chief = 0, other = 0;
   children >> chief >> other;
@@ -216,7 +216,7 @@ TEST_CASE("launch restarts the job of a killed worker, which equals one process 
 TEST_CASE(
     "workers: interrupted at any moment with many evaluations, they equal one process bit by bit") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
   int most = 5;  // interruptions
   SUBCASE("all of them evaluate") {}
@@ -247,7 +247,7 @@ TEST_CASE(
 
 TEST_CASE("workers: early_stop ends at the same step as one process") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   // No loss improves by so much: the second evaluation is the last.
   const Arguments more{
       "--set", "data.validation_split=0.2",   "--set", "run.evaluate_every=4 steps",
@@ -277,7 +277,7 @@ TEST_CASE("workers: early_stop ends at the same step as one process") {
 
 TEST_CASE("workers: shard off gives each worker all samples, as replicas of one process") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const Arguments more{"--epochs",     "2",
                        "--batch-size", "16",
                        "--set",        "parallel.reduction=fast",
@@ -287,7 +287,7 @@ TEST_CASE("workers: shard off gives each worker all samples, as replicas of one 
   const Result whole = run(with(alone(config, work / "whole"), replicas));
   INFO(whole.err);
   REQUIRE(whole.code == 0);
-  // 321 samples in batches of 16, two of them a step: 21 batches, 11 steps an epoch.
+  // 321 samples in batches of 16, two of them per step: 21 batches, 11 steps per epoch.
   CHECK(whole.event("start").at("steps_per_epoch") == 11);
   CHECK(whole.event("start").at("passes_per_epoch") == 2);
   CHECK(whole.event("finished").at("steps") == 22);
@@ -314,7 +314,7 @@ TEST_CASE("workers: shard off gives each worker all samples, as replicas of one 
 
 TEST_CASE("plan prints the rank of a task of a cluster, and simulates larger clusters") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const Arguments arguments{"plan", config, "--set", "parallel.lr_scaling=none"};
   const Cluster cluster;
   const Result text = run(arguments, cluster.task("worker", 1));
@@ -346,7 +346,7 @@ TEST_CASE("plan prints the rank of a task of a cluster, and simulates larger clu
 
 TEST_CASE("plan --measured: a measurement of another model or batch is an error") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const Path measured = work / "measured.jsonl";
   const Result benchmark = run({"benchmark", config, "--seconds", "0.1", "--json"});
   REQUIRE(benchmark.code == 0);
@@ -375,7 +375,7 @@ TEST_CASE("plan --measured: a measurement of another model or batch is an error"
 
 TEST_CASE("workers: the other names the last checkpoint when one is killed during an evaluation") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   // Nearly all time goes to evaluations.
   Two job(
       with(shared(config, work / "run"), {"--epochs", "1000", "--set", "run.evaluate_every=1 steps",
@@ -432,7 +432,7 @@ run: {log_every: 1 steps}
 TEST_CASE("workers: different settings are an error of every worker") {
   const Workspace work;
   const auto results =
-      Two(shared(config_of(work), work / "run"), {"--set", "train.max_steps=3", "--seed", "8"})
+      Two(shared(build_config(work), work / "run"), {"--set", "train.max_steps=3", "--seed", "8"})
           .wait();
   for (const Result& result : results) {
     INFO(result.err);
@@ -444,7 +444,7 @@ TEST_CASE("workers: different settings are an error of every worker") {
 
 TEST_CASE("workers: missing or wrong settings are an error") {
   const Workspace work;
-  const std::string config = config_of(work);
+  const std::string config = build_config(work);
   const Cluster cluster;
   const Result scaling = run(alone(config, work / "run"), cluster.task("worker", 0));
   CHECK(scaling.code == 2);
@@ -459,7 +459,7 @@ TEST_CASE("workers: missing or wrong settings are an error") {
 TEST_CASE("workers: an evaluator prints the metrics of the last checkpoint") {
   const Workspace work;
   const Arguments arguments =
-      with(shared(config_of(work), work / "run"),
+      with(shared(build_config(work), work / "run"),
            {"--set", "evaluate.start_delay_secs=0", "--set", "evaluate.throttle_secs=0", "--set",
             "evaluate.timeout_secs=60"});
   Two job(arguments);

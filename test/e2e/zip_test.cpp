@@ -11,8 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using test::archive_folder;
 using test::contains;
-using test::write_zip_of;
 
 // A folder in which the program runs.
 struct Here {
@@ -47,7 +47,7 @@ void write_splits(const Path& folder) {
 TEST_CASE("train: a zip archive of class folders has the result of the unpacked folder") {
   const Here here;
   write_images(here.folder / "unpacked/photos", 12, 1);
-  write_zip_of(here.folder / "unpacked/photos", here.folder / "photos.zip");
+  archive_folder(here.folder / "unpacked/photos", here.folder / "photos.zip");
   const Result packed = here.run(train("photos.zip"));
   INFO(packed.err);
   REQUIRE(packed.code == 0);
@@ -82,7 +82,7 @@ TEST_CASE("new finds the folders of splits in a zip archive, also in a folder th
     CAPTURE(top);
     const Here here;
     write_splits(here.folder / "unpacked" / top);
-    write_zip_of(here.folder / "unpacked", here.folder / "photos.zip");
+    archive_folder(here.folder / "unpacked", here.folder / "photos.zip");
     REQUIRE(here.run({"new", "photos.zip", "--group-by", "/(\\d)\\d*.ppm"}).code == 0);
     const std::string config = here.text("photos.yaml");
     const std::string root = top.empty() ? "photos.zip" : "photos.zip/" + top;
@@ -109,14 +109,14 @@ TEST_CASE("new finds the folders of splits in a zip archive, also in a folder th
 TEST_CASE("new: the error of a zip archive without images of two classes has the reason") {
   const Here here;
   write_images(here.folder / "unpacked", 2, 1);
-  write_zip_of(here.folder / "unpacked/left", here.folder / "flat.zip");
+  archive_folder(here.folder / "unpacked/left", here.folder / "flat.zip");
   const Result flat = here.run({"new", "flat.zip"});
   CHECK(flat.code == 3);
   CHECK(contains(flat.err, "flat.zip: has 0 folders with images; expected one for each of"));
   write_splits(here.folder / "splits");
   fs::create_directories(here.folder / "splits/Training/third");
   fs::copy(here.folder / "unpacked/left/0.ppm", here.folder / "splits/Training/third");
-  write_zip_of(here.folder / "splits", here.folder / "splits.zip");
+  archive_folder(here.folder / "splits", here.folder / "splits.zip");
   const Result third = here.run({"new", "splits.zip"});
   CHECK(third.code == 3);
   CHECK(contains(third.err, "splits.zip/val: has no folder third; expected one for every class"));
@@ -134,7 +134,7 @@ TEST_CASE("new: the error of a zip archive without images of two classes has the
 TEST_CASE("predict accepts an archive, a folder and an image in it") {
   const Here here;
   write_splits(here.folder / "photos");
-  write_zip_of(here.folder / "photos", here.folder / "photos.zip");
+  archive_folder(here.folder / "photos", here.folder / "photos.zip");
   REQUIRE(here.run(train("photos.zip")).code == 0);
   const auto predict = [&](const std::string& images) {
     return here.run({"predict", "runs/photos", images, "--format", "csv", "--quiet"});
@@ -169,7 +169,7 @@ TEST_CASE("train: a config beside a zip archive works from another folder") {
   const Here here;
   write_splits(here.folder / "unpacked");
   fs::create_directories(here.folder / "project");
-  write_zip_of(here.folder / "unpacked", here.folder / "project/photos.zip");
+  archive_folder(here.folder / "unpacked", here.folder / "project/photos.zip");
   const auto write_config = [&](const std::string& data) {
     write_file_atomic(here.folder / "project/net.yaml",
                       concat("model: {input: [16, 16, 3], layers: [conv: {filters: 4, kernel_size: "

@@ -10,7 +10,7 @@
 namespace trainer::engine {
 namespace {
 
-std::map<std::string, std::vector<float>> parameters_of(const Replicas& engine) {
+std::map<std::string, std::vector<float>> read_parameters(const Replicas& engine) {
   std::map<std::string, std::vector<float>> parameters;
   for (checkpoint::Tensor& tensor : engine.tensors()) {
     parameters[tensor.name] = std::move(tensor.values);
@@ -22,7 +22,7 @@ std::map<std::string, std::vector<float>> parameters_of(const Replicas& engine) 
 
 TEST_CASE(
     "Replicas::change_frozen: weight decay and multipliers stay when other layers are frozen") {
-  config::Config config = test::config_of(
+  config::Config config = test::build_config(
       "{layers: [flatten, dense: {units: 4, name: first, bias_initializer: ones}, "
       "dense: {units: 3, name: last, bias_initializer: ones}]}",
       "optimizer: {sgd: {learning_rate: 0.5, weight_decay: 0.5}, "
@@ -48,10 +48,10 @@ TEST_CASE(
   scalars.learning_rate = 0.5f;
   scalars.loss_scale = 0;
   const auto check_step = [&](float of_first) {
-    const auto before = parameters_of(engine);
+    const auto before = read_parameters(engine);
     ++scalars.update;
     REQUIRE(engine.step({2, images.data(), false, labels.data()}, scalars).finite);
-    const auto after = parameters_of(engine);
+    const auto after = read_parameters(engine);
     for (const auto& [name, factor] : {std::pair<std::string, float>{"first/kernel", of_first},
                                        {"first/bias", 1.0f},
                                        {"last/kernel", 0.75f},

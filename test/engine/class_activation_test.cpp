@@ -40,7 +40,7 @@ model::SampleSpec float_sample(const SplitModel& model, Shape image) {
 
 config::Config map_config(const std::string& model) {
   config::Config config =
-      test::config_of(model, "data: {format: synthetic, normalize: {scale: 1}}\n");
+      test::build_config(model, "data: {format: synthetic, normalize: {scale: 1}}\n");
   config.train.batch_size = 64;
   return config;
 }

@@ -23,7 +23,7 @@ DeviceReading busy(double utilization) {
   return reading;
 }
 
-// Says what `answer` says of its n-th reading, counted from 1.
+// Returns what `answer` returns for its n-th reading, counted from 1.
 class Scripted final : public backend::Telemetry {
  public:
   using Answer = std::function<DeviceReading(int n)>;
@@ -81,7 +81,7 @@ TEST_CASE("device totals: a reading without a value is left out of the mean") {
 TEST_CASE("device totals: energy is the growth of the device's counter") {
   DeviceTotals totals("gpu0");
   DeviceReading reading;
-  reading.power_watts = 1000;  // the counter knows better
+  reading.power_watts = 1000;  // the counter is more precise
   reading.energy_joules = 7000;
   totals.add(reading, 0);
   CHECK(totals.use().energy_joules.value() == 0);

@@ -14,7 +14,7 @@ namespace trainer::test {
 // `together` divides each batch among the workers; otherwise rank 0 evaluates alone.
 inline config::Config make_evaluation_config(const std::string& model, std::int64_t replicas,
                                              bool together) {
-  config::Config config = config_of(model);
+  config::Config config = build_config(model);
   config.parallel.replicas = replicas;
   config.parallel.threads = 2;
   config.parallel.evaluate = together;

@@ -15,14 +15,14 @@
 namespace trainer::engine {
 namespace {
 
-std::vector<std::unique_ptr<backend::Backend>> open_backends_of(const config::Config& config) {
+std::vector<std::unique_ptr<backend::Backend>> open_backends_for(const config::Config& config) {
   return test::open_test_backends(device_options(config.parallel));
 }
 
-config::Config config_of(const std::string& backbone, std::int64_t batch,
-                         config::Precision precision, int threads) {
+config::Config build_config(const std::string& backbone, std::int64_t batch,
+                            config::Precision precision, int threads) {
   config::Config config =
-      test::config_of("{backbone: {" + backbone + "}, head: [flatten, dense: 3]}");
+      test::build_config("{backbone: {" + backbone + "}, head: [flatten, dense: 3]}");
   config.train.batch_size = batch;
   config.train.precision = precision;
   config.parallel.threads = threads;
@@ -32,8 +32,8 @@ config::Config config_of(const std::string& backbone, std::int64_t batch,
 struct Frozen {
   explicit Frozen(const std::string& backbone, std::int64_t batch = 1,
                   config::Precision precision = config::Precision::kFloat32, int threads = 1)
-      : config(config_of(backbone, batch, precision, threads)), engine() {
-    auto backends = open_backends_of(config);
+      : config(build_config(backbone, batch, precision, threads)), engine() {
+    auto backends = open_backends_for(config);
     const bool wide = precision == config::Precision::kFloat32;
     if (!wide && !backends.front()->supports(DType::kBFloat16)) return;
     engine.emplace(model::build_model(config.model, config.data, test::sample({48, 48, 3}, 3), 1),
@@ -181,7 +181,7 @@ TEST_CASE("Feed: cached features are those of the model with each image read onc
   for (int batch = 0; batch < 9; ++batch) {
     const data::Batch& one = feed.next();
     const auto bytes = static_cast<std::size_t>(one.range.count) * row;
-    const auto features_of = [&](train::Feed& from, const data::Batch& read) {
+    const auto take_features = [&](train::Feed& from, const data::Batch& read) {
       const HostBatch given = from.host_batch(read);
       if (given.is_features) return given.input;
       model.engine->evaluate(given);
@@ -189,12 +189,12 @@ TEST_CASE("Feed: cached features are those of the model with each image read onc
       from.keep_features(read);
       return made;
     };
-    std::memcpy(kept.data(), features_of(feed, one), bytes);
+    std::memcpy(kept.data(), take_features(feed, one), bytes);
     const std::vector<int> before = images.reads;
     const data::Batch& other = again.next();
     CHECK(one.indices == other.indices);
     CHECK(std::memcmp(one.labels, other.labels, one.indices.size() * 4) == 0);
-    CHECK(std::memcmp(kept.data(), features_of(again, other), bytes) == 0);
+    CHECK(std::memcmp(kept.data(), take_features(again, other), bytes) == 0);
     images.reads = before;  // of the feed alone
     feed.release();
     again.release();

@@ -29,10 +29,10 @@ const char* const kBlocks = R"({layers: [
   conv: {filters: 16, padding: same, activation: tanh}, average_pool: 2,
   conv: {filters: 16, padding: same, activation: gelu}, dropout: 0.1, flatten, dense: 3]})";
 
-config::Config config_of(const char* recompute, std::int64_t replicas = 1) {
-  config::Config config =
-      test::config_of(kBlocks, concat("optimizer: {adam: {learning_rate: 0.01}}\n",
-                                      "parallel: {replicas: ", replicas, ", lr_scaling: none}\n"));
+config::Config build_config(const char* recompute, std::int64_t replicas = 1) {
+  config::Config config = test::build_config(
+      kBlocks, concat("optimizer: {adam: {learning_rate: 0.01}}\n",
+                      "parallel: {replicas: ", replicas, ", lr_scaling: none}\n"));
   config.parallel.threads = 2;
   config.train.batch_size = 8;
   if (std::string(recompute) == "blocks") config.train.recompute = config::Recompute::kBlocks;
@@ -93,8 +93,8 @@ std::unique_ptr<Replicas> plan(const config::Config& config, const std::string& 
 
 TEST_CASE("train.recompute: blocks gives the same bits with less memory") {
   for (const std::int64_t replicas : {1, 2}) {
-    const auto kept = make(config_of("none", replicas));
-    const auto again = make(config_of("blocks", replicas));
+    const auto kept = make(build_config("none", replicas));
+    const auto again = make(build_config("blocks", replicas));
     CHECK(train(*again, 8 * replicas) == train(*kept, 8 * replicas));
     CHECK(again->parameters_sha256() == kept->parameters_sha256());
     if (test::uses_reference_backend()) continue;  // it keeps all values of a graph
@@ -103,7 +103,7 @@ TEST_CASE("train.recompute: blocks gives the same bits with less memory") {
 }
 
 TEST_CASE("GPU memory: a planned GPU without the CUDA backend has an estimate and the reason") {
-  const auto estimate = plan(config_of("none"), "/nowhere/libtrainer_cuda.so");
+  const auto estimate = plan(build_config("none"), "/nowhere/libtrainer_cuda.so");
   CHECK(estimate->describe().find("planned for NVIDIA H100 80GB HBM3, without cuDNN's plans and "
                                   "workspaces: the CUDA backend /nowhere/libtrainer_cuda.so") !=
         std::string::npos);
@@ -114,7 +114,7 @@ TEST_CASE("GPU memory: a planned GPU without the CUDA backend has an estimate an
   CHECK(memory.variables > 3 * parameters);
   CHECK(memory.gradients >= parameters);
   CHECK(memory.workspace == 0);
-  CHECK(plan(config_of("blocks"), "/nowhere/libtrainer_cuda.so")->memory().activations <
+  CHECK(plan(build_config("blocks"), "/nowhere/libtrainer_cuda.so")->memory().activations <
         memory.activations * 9 / 10);
   std::vector<float> zeros(3, 1.0f);
   estimate->engine(0).variables().read("dense/bias", zeros);
@@ -127,7 +127,7 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
   REQUIRE(plugin != nullptr);
   for (const std::int64_t replicas : {1, 2}) {
     CAPTURE(replicas);
-    const config::Config config = config_of("none", replicas);
+    const config::Config config = build_config("none", replicas);
     const auto real = make(config);
     train(*real, 8 * replicas);
     const backend::MemoryReport expected = real->memory();
@@ -150,7 +150,7 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
       return step.implementation.find("conv cudnn engine") != std::string::npos &&
              step.workspace > 0;
     }));
-    // What the estimate knows nothing of are workspaces.
+    // The estimate leaves out workspaces.
     const auto estimate = plan(config, "/nowhere/libtrainer_cuda.so");
     backend::use_cuda_plugin(plugin);
     CHECK(estimate->memory().variables == expected.variables);
@@ -167,7 +167,7 @@ TEST_CASE("GPU memory: a planned GPU can hold backbones with every kind of layer
   REQUIRE(plugin != nullptr);
   for (const char* name : {"efficientnet_b0", "mobilenet_v3_small", "convnext_tiny"}) {
     CAPTURE(name);
-    const config::Config config = test::config_of(
+    const config::Config config = test::build_config(
         concat("{backbone: {name: ", name, "}, head: [global_average_pool, dense: 3]}"));
     const graph::Graph model =
         model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1);
@@ -201,7 +201,7 @@ TEST_CASE("largest_batch is exact while small, then a multiple of 8, and at most
 
 TEST_CASE(
     "host_memory_warning names the largest batch that fits for one beyond the available memory") {
-  config::Config config = config_of("none");
+  config::Config config = build_config("none");
   config.parallel.device = DeviceKind::kCpu;
   config.train.batch_size = 48;
   const graph::Graph model =
@@ -226,7 +226,7 @@ TEST_CASE(
 }
 
 TEST_CASE("batch_size: auto on the CPU is the largest batch within the memory limit") {
-  config::Config config = config_of("none");
+  config::Config config = build_config("none");
   config.parallel.device = DeviceKind::kCpu;
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
@@ -267,10 +267,10 @@ TEST_CASE("GPU memory: the report counts every allocation on the GPU") {
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   for (const bool ordered : {false, true}) {
     CAPTURE(ordered);
-    config::Config config = config_of("none");
+    config::Config config = build_config("none");
     if (ordered) {
       // Batch norm would take statistics over parts.
-      config = test::config_of(
+      config = test::build_config(
           "{layers: [conv: {filters: 8, activation: relu}, max_pool, flatten, dense: 3]}");
       config.train.batch_size = 8;
       config.parallel.reduction = config::Parallel::Reduction::kOrdered;
@@ -297,7 +297,7 @@ TEST_CASE("Replicas: after prepare(), the first call with a short batch allocate
     CAPTURE(prepared);
     auto backends = test::open_test_backends(1);
     const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
-    const auto replicas = make(config_of("none"), std::move(backends));
+    const auto replicas = make(build_config("none"), std::move(backends));
     train(*replicas, 8);  // with batches of 8 and 5
     if (prepared) replicas->prepare(2, 2);
     const std::int64_t before = planner.free_memory();
@@ -310,7 +310,7 @@ TEST_CASE("GPU memory: the error of too little has its parts and the batch size 
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   auto backends = test::open_test_backends(1);
   const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
-  config::Config config = config_of("none");
+  config::Config config = build_config("none");
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
   const std::int64_t room =

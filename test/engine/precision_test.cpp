@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kSamples = 5, kPixels = 8 * 8;
 
 std::unique_ptr<Replicas> make(const std::string& model, config::Precision precision) {
-  config::Config config = test::config_of(model);
+  config::Config config = test::build_config(model);
   config.train.precision = precision;
   config.train.batch_size = kSamples;
   config.parallel.threads = 1;

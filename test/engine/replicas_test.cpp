@@ -19,18 +19,18 @@
 namespace trainer::engine::replicas_test {
 namespace {
 
-std::vector<std::unique_ptr<backend::Backend>> open_backends_of(const config::Config& config,
-                                                                std::int64_t workers = 1) {
+std::vector<std::unique_ptr<backend::Backend>> open_backends_for(const config::Config& config,
+                                                                 std::int64_t workers = 1) {
   return test::open_test_backends(device_options(config.parallel, workers));
 }
 
 const char* const kModel =
     "{layers: [conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3]}";
 
-config::Config config_of(std::int64_t replicas, std::int64_t batch, bool ordered,
-                         const std::string& model = kModel) {
+config::Config build_config(std::int64_t replicas, std::int64_t batch, bool ordered,
+                            const std::string& model = kModel) {
   config::Config config =
-      test::config_of(model, "optimizer: {sgd: {learning_rate: 0.1, momentum: 0.9}}\n");
+      test::build_config(model, "optimizer: {sgd: {learning_rate: 0.1, momentum: 0.9}}\n");
   config.parallel.replicas = replicas;
   config.parallel.threads = 4;
   config.train.batch_size = batch;
@@ -38,7 +38,7 @@ config::Config config_of(std::int64_t replicas, std::int64_t batch, bool ordered
   return config;
 }
 
-graph::Graph model_of(const config::Config& config) {
+graph::Graph make_model(const config::Config& config) {
   model::SampleSpec spec = test::sample({8, 8, 1}, 3);
   spec.label_is_index = config.model.loss != LossKind::kMeanSquaredError;
   return model::build_model(config.model, config.data, spec, 1);
@@ -46,7 +46,7 @@ graph::Graph model_of(const config::Config& config) {
 
 std::unique_ptr<Replicas> make(const config::Config& config,
                                cluster::Communicator* workers = nullptr) {
-  auto replicas = std::make_unique<Replicas>(model_of(config), config, open_backends_of(config),
+  auto replicas = std::make_unique<Replicas>(make_model(config), config, open_backends_for(config),
                                              Engine::Use::kTrain, workers);
   replicas->initialise(3);
   return replicas;
@@ -70,7 +70,7 @@ struct Samples {
   }
 };
 
-backend::Scalars scalars_of(std::int64_t samples, std::uint64_t update = 1) {
+backend::Scalars make_scalars(std::int64_t samples, std::uint64_t update = 1) {
   backend::Scalars scalars;
   scalars.learning_rate = 0.01f;
   scalars.update = update;
@@ -87,14 +87,14 @@ Floats copy(std::span<const float> values, std::int64_t count) {
 }  // namespace
 
 TEST_CASE("Replicas: ordered sums equal one replica bit by bit in training and evaluation") {
-  const auto one = make(config_of(1, 16, true));
-  const auto two = make(config_of(2, 8, true)), four = make(config_of(4, 4, true));
+  const auto one = make(build_config(1, 16, true));
+  const auto two = make(build_config(2, 8, true)), four = make(build_config(4, 4, true));
   CHECK(four->count() == 4);
   CHECK(four->batch() == 16);
   std::uint64_t update = 0;
   for (const std::int64_t samples : {16, 16, 11, 3, 1, 16}) {
     const Samples batch(samples, static_cast<int>(update));
-    const backend::Scalars scalars = scalars_of(samples, ++update);
+    const backend::Scalars scalars = make_scalars(samples, ++update);
     StepResult expected;
     for (const auto& replicas : {one.get(), two.get(), four.get()}) {
       const StepResult result = replicas->step(batch.of(samples), scalars);
@@ -117,7 +117,7 @@ TEST_CASE("Replicas: ordered sums equal one replica bit by bit in training and e
 
 TEST_CASE("Replicas: parallel.evaluate false lets one replica evaluate as all do bit by bit") {
   for (const bool ordered : {false, true}) {
-    config::Config config = config_of(2, 8, ordered);
+    config::Config config = build_config(2, 8, ordered);
     const auto spread = make(config);
     config.parallel.evaluate = false;
     const auto alone = make(config);
@@ -126,7 +126,7 @@ TEST_CASE("Replicas: parallel.evaluate false lets one replica evaluate as all do
     for (const std::int64_t samples : {8, 5, 1}) {
       const Samples batch(samples, 1);
       for (const auto& replicas : {spread.get(), alone.get()}) {
-        replicas->step(batch.of(samples), scalars_of(samples));
+        replicas->step(batch.of(samples), make_scalars(samples));
         replicas->evaluate(batch.of(samples));
       }
       CHECK(copy(alone->evaluated_losses(), samples) == copy(spread->evaluated_losses(), samples));
@@ -141,7 +141,7 @@ TEST_CASE(
   const char* const frozen =
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
   for (const bool ordered : {false, true}) {
-    config::Config config = config_of(1, 2, ordered, frozen);
+    config::Config config = build_config(1, 2, ordered, frozen);
     config.parallel.threads = 1;
     config.parallel.evaluate = false;
     const graph::Graph model =
@@ -150,13 +150,13 @@ TEST_CASE(
     for (std::size_t i = 0; i < images.size(); ++i)
       images[i] = static_cast<std::uint8_t>(i * 37 % 251);
     const std::vector<std::int32_t> labels{1, 2};
-    Replicas one(model, config, open_backends_of(config), Engine::Use::kTrain);
+    Replicas one(model, config, open_backends_for(config), Engine::Use::kTrain);
     one.initialise(3);
     one.evaluate({2, images.data(), false, labels.data()});
     auto workers = cluster::make_local_group(2);
     ThreadTeam team(2);
     team.run([&](int worker) {
-      Replicas mine(model, config, open_backends_of(config, 2), Engine::Use::kTrain,
+      Replicas mine(model, config, open_backends_for(config, 2), Engine::Use::kTrain,
                     workers[static_cast<std::size_t>(worker)].get());
       mine.initialise(3);
       REQUIRE(mine.prefix() != nullptr);
@@ -168,21 +168,21 @@ TEST_CASE(
 }
 
 TEST_CASE("Replicas: two workers train like one process") {
-  const auto alone = make(config_of(4, 4, true));
+  const auto alone = make(build_config(4, 4, true));
   auto workers = cluster::make_local_group(2);
   std::vector<std::string> hashes(2);
   ThreadTeam team(2);
   team.run([&](int worker) {
     const auto w = static_cast<std::size_t>(worker);
-    const auto mine = make(config_of(2, 4, true), workers[w].get());
+    const auto mine = make(build_config(2, 4, true), workers[w].get());
     for (const std::int64_t samples : {16, 5, 2, 1}) {
       const Samples batch(samples, 1);
       const Partition part = partition(samples, 2, worker);
-      backend::Scalars scalars = scalars_of(samples);
+      backend::Scalars scalars = make_scalars(samples);
       scalars.all_samples = samples;
       scalars.first_sample = static_cast<std::uint64_t>(part.first);
       CHECK(mine->step(batch.of(part.count, part.first), scalars).finite);
-      if (worker == 0) alone->step(batch.of(samples), scalars_of(samples));
+      if (worker == 0) alone->step(batch.of(samples), make_scalars(samples));
     }
     mine->check_equal();
     hashes[w] = mine->parameters_sha256();
@@ -192,28 +192,28 @@ TEST_CASE("Replicas: two workers train like one process") {
 }
 
 TEST_CASE("Replicas::times: phases of each replica take at most the time of the call in total") {
-  const auto seconds_of = [](const backend::PhaseTimes& times) {
+  const auto add_seconds = [](const backend::PhaseTimes& times) {
     return times.copy + times.forward + times.backward + times.all_reduce + times.update;
   };
   for (const std::int64_t replicas : {1, 2}) {
     CAPTURE(replicas);
-    const auto engine = make(config_of(replicas, 32 / replicas, false));
+    const auto engine = make(build_config(replicas, 32 / replicas, false));
     const Samples samples(32, 5);
     for (std::uint64_t update = 1; update <= 3; ++update) {
       const auto start = std::chrono::steady_clock::now();
-      engine->step(samples.of(32), scalars_of(32, update));
+      engine->step(samples.of(32), make_scalars(32, update));
       const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
       REQUIRE(engine->times().size() == static_cast<std::size_t>(replicas));
       for (const backend::PhaseTimes& times : engine->times()) {
-        if (!times.measured) {  // a device that cannot tell
-          CHECK(seconds_of(times) == 0);
+        if (!times.measured) {  // a device that cannot measure
+          CHECK(add_seconds(times) == 0);
           continue;
         }
         CHECK(times.forward > 0);
         CHECK(times.backward > 0);
         CHECK(times.update > 0);
         CHECK((times.all_reduce > 0) == (replicas > 1));
-        if (!test::uses_fake_gpus()) CHECK(seconds_of(times) <= whole.count());
+        if (!test::uses_fake_gpus()) CHECK(add_seconds(times) <= whole.count());
         CHECK(times.all_reduce_hidden >= 0);
       }
     }
@@ -222,9 +222,9 @@ TEST_CASE("Replicas::times: phases of each replica take at most the time of the 
 
 TEST_CASE("Replicas: inputs are copied to the device during the call before") {
   constexpr std::int64_t kCount = 16;
-  const auto config = config_of(1, kCount, false);
+  const auto config = build_config(1, kCount, false);
   Replicas engine(model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1),
-                  config, open_backends_of(config), Engine::Use::kTrain);
+                  config, open_backends_for(config), Engine::Use::kTrain);
   engine.initialise(3);
   if (engine.launches_in_flight() < 2) TRAINER_SKIP("a launch blocks until the call is done");
   const std::int64_t bytes = kCount * engine.engine(0).image_bytes();
@@ -238,7 +238,7 @@ TEST_CASE("Replicas: inputs are copied to the device during the call before") {
   }
   const auto launch = [&](std::uint64_t call) {
     engine.launch({kCount, images[call].data(), false, labels.data()},
-                  scalars_of(kCount, call + 1));
+                  make_scalars(kCount, call + 1));
   };
   launch(0);
   std::vector<double> copies;  // that the device waited for
@@ -257,11 +257,11 @@ TEST_CASE("Replicas: inputs are copied to the device during the call before") {
 
 TEST_CASE("Replicas::times: the time of frozen layers is part of the forward phase") {
   constexpr std::int64_t kCount = 4;
-  const auto config = config_of(
+  const auto config = build_config(
       1, kCount, false,
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}");
   Replicas engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-                  config, open_backends_of(config), Engine::Use::kTrain);
+                  config, open_backends_for(config), Engine::Use::kTrain);
   engine.initialise(3);
   REQUIRE(engine.prefix() != nullptr);
   const std::vector<std::uint8_t> images(static_cast<std::size_t>(kCount * 32 * 32 * 3), 7);
@@ -269,11 +269,11 @@ TEST_CASE("Replicas::times: the time of frozen layers is part of the forward pha
   // The smallest of several, which no other process on the machine has lengthened.
   double with_prefix = 1e9, without = 1e9;
   for (std::uint64_t update = 1; update <= 8; ++update) {
-    engine.step({kCount, images.data(), false, labels.data()}, scalars_of(kCount, update));
+    engine.step({kCount, images.data(), false, labels.data()}, make_scalars(kCount, update));
     with_prefix = std::min(with_prefix, engine.times()[0].forward);
     const auto* from = static_cast<const char*>(engine.read_features(kCount));
     const std::vector<char> features(from, from + kCount * engine.engine(0).input_bytes());
-    engine.step({kCount, features.data(), true, labels.data()}, scalars_of(kCount, update));
+    engine.step({kCount, features.data(), true, labels.data()}, make_scalars(kCount, update));
     without = std::min(without, engine.times()[0].forward);
   }
   // The reference backend's calls run one after the other on its thread, which times each alone.
@@ -281,7 +281,7 @@ TEST_CASE("Replicas::times: the time of frozen layers is part of the forward pha
 }
 
 TEST_CASE("Replicas::check_equal: the error of a variable that differs has its name and rank") {
-  const auto replicas = make(config_of(3, 4, false));
+  const auto replicas = make(build_config(3, 4, false));
   CHECK_NOTHROW(replicas->check_equal());
   for (checkpoint::Tensor tensor : replicas->tensors()) {
     if (tensor.name != "conv2d/bias") continue;
@@ -303,12 +303,12 @@ TEST_CASE(
     "Replicas: the loss of one replica is not finite, so no update follows and the layer is "
     "found") {
   const auto replicas =
-      make(config_of(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
+      make(build_config(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
   const std::string before = replicas->parameters_sha256();
   const Samples batch(8, 1);
   std::vector<float> targets(24, 0.5f);
   targets[20] = std::numeric_limits<float>::infinity();
-  const backend::Scalars scalars = scalars_of(8);
+  const backend::Scalars scalars = make_scalars(8);
   const HostBatch given{8, batch.images.data(), false, targets.data()};
   CHECK_FALSE(replicas->step(given, scalars).finite);
   CHECK(replicas->parameters_sha256() == before);
@@ -323,23 +323,23 @@ TEST_CASE(
 
 TEST_CASE("Replicas: an error in the thread of one replica is thrown to the caller") {
   const Samples batch(10, 1);  // outlives the replicas, which may still read it after an error
-  const auto replicas = make(config_of(2, 4, true));
-  CHECK_THROWS_AS(replicas->step(batch.of(10), scalars_of(10)), std::logic_error);
+  const auto replicas = make(build_config(2, 4, true));
+  CHECK_THROWS_AS(replicas->step(batch.of(10), make_scalars(10)), std::logic_error);
 }
 
 TEST_CASE("Replicas: batch_norm with ordered sums is an error at the line of the layer") {
   const config::Config config =
-      config_of(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
+      build_config(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
   try {
     make(config);
-    FAIL("not refused");
+    FAIL("not rejected");
   } catch (const ConfigError& error) {
     REQUIRE(error.diagnostics().size() == 1);
     CHECK(error.diagnostics()[0].loc.line == 1);
     CHECK(error.diagnostics()[0].message.find("batch_normalization") != std::string::npos);
   }
-  CHECK(uses_batch_statistics(model_of(config)));
-  CHECK_FALSE(uses_batch_statistics(model_of(config_of(1, 8, true))));
+  CHECK(uses_batch_statistics(make_model(config)));
+  CHECK_FALSE(uses_batch_statistics(make_model(build_config(1, 8, true))));
 }
 
 TEST_CASE("from_metadata: another global batch is an error, another number of replicas is not") {
@@ -349,14 +349,14 @@ TEST_CASE("from_metadata: another global batch is an error, another number of re
     return train::from_metadata(metadata, config, data, train::plan_steps(config, 1000, workers),
                                 "run");
   };
-  const config::Config two = config_of(2, 64, false);
+  const config::Config two = build_config(2, 64, false);
   const auto saved = train::to_metadata({}, two, data, train::plan_steps(two, 1000));
-  CHECK_NOTHROW(read(saved, config_of(1, 128, false), 1));
-  CHECK_NOTHROW(read(saved, config_of(4, 32, false), 1));
-  CHECK_NOTHROW(read(saved, config_of(2, 32, false), 2));
+  CHECK_NOTHROW(read(saved, build_config(1, 128, false), 1));
+  CHECK_NOTHROW(read(saved, build_config(4, 32, false), 1));
+  CHECK_NOTHROW(read(saved, build_config(2, 32, false), 2));
   try {
-    read(saved, config_of(1, 64, false), 1);
-    FAIL("not refused");
+    read(saved, build_config(1, 64, false), 1);
+    FAIL("not rejected");
   } catch (const DataError& error) {
     CHECK(std::string(error.what()).find("global batch was 128, is 64") != std::string::npos);
   }

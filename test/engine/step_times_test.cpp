@@ -58,12 +58,12 @@ TEST_CASE("StepTimes has means over steps, and minimum, median and maximum over 
   CHECK(spread.max == doctest::Approx(0.45));
   CHECK(times.share(StepPhase::kBackward) == doctest::Approx(0.85 / 3));
   CHECK(times.share(StepPhase::kAllReduceHidden) == doctest::Approx(0.05));
-  // As many steps again, known by their means.
+  // Adds as many steps again, by their means.
   StepTimes both = times;
   both.add(times);
   CHECK(both.steps() == 4);
   CHECK(both.mean_times(0)[StepPhase::kBackward] == doctest::Approx(0.2));
-  // Of another number of ranks.
+  // Adds a step of another number of ranks.
   const RankTimes alone[] = {rank_of(0.5)};
   both.add(alone);
   CHECK(both.ranks() == 1);
@@ -109,7 +109,7 @@ TEST_CASE("StepTimes::straggler finds a rank whose own time is far above that of
   };
   CHECK_FALSE(of_two(0.04).straggler());
   CHECK(of_two(0.06).straggler());
-  // Of two ranks the other is the median.
+  // The median of two ranks is the other one.
   REQUIRE(straggler({0.5, 0.1}));
   CHECK(straggler({0.5, 0.1})->rank == 0);
 }

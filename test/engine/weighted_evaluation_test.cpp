@@ -52,8 +52,8 @@ Metrics evaluated(const config::Config& config, const data::Dataset& dataset,
   return test::evaluate_model(config, test::sample({6, 6, 1}, kClasses), dataset, workers, logits);
 }
 
-// Of the logits, smoothed, in double precision.
-double loss_of(const float* logits, std::int64_t label) {
+// The loss of the logits, smoothed, in double precision.
+double sum_loss(const float* logits, std::int64_t label) {
   double sum = 0, loss = 0;
   for (std::int64_t c = 0; c < kClasses; ++c) sum += std::exp(static_cast<double>(logits[c]));
   for (std::int64_t c = 0; c < kClasses; ++c) {
@@ -72,7 +72,7 @@ TEST_CASE("evaluate: sample weights give the weighted loss and other metrics wit
   const Metrics unweighed = evaluated(config_with(1), plain);
   double sum = 0, plain_sum = 0;
   for (std::int64_t i = 0; i < kSamples; ++i) {
-    const double loss = loss_of(logits.data() + i * kClasses, weighed.label_at(i));
+    const double loss = sum_loss(logits.data() + i * kClasses, weighed.label_at(i));
     sum += static_cast<double>(weighed.weight_at(i)) * loss;
     plain_sum += loss;
   }

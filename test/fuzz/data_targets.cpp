@@ -57,7 +57,7 @@ void run_images(Bytes input) {
     file.decode(channels, 1, first);
     read_all(first);
     if (first.height() != file.info().height || first.width() != file.info().width) {
-      found("another size than the header says");
+      found("another size than that of the header");
     }
     Pixels again(first.height() + 1, first.width() + 1, 3);
     std::memset(again.data(), 0xa5, again.size());
@@ -85,7 +85,7 @@ void run_jpeg(Bytes input) {
     try {
       warning = data::decode_with_libjpeg(input, "input", channels, reduce, theirs);
     } catch (const DataError& error) {
-      found(concat("libjpeg refuses what we decode: ", error.what()));
+      found(concat("libjpeg rejects what we decode: ", error.what()));
     }
     if (!warning.empty()) found("libjpeg warns of what we decode: " + warning);
     if (ours.size() != theirs.size() || std::memcmp(ours.data(), theirs.data(), ours.size()) != 0) {
@@ -151,7 +151,7 @@ void run_relabel(Bytes input) {
   });
 }
 
-// As an archive of class folders; images that are listed lie in the file.
+// Reads it as an archive of class folders; images that are listed lie in the file.
 void run_zip(Bytes input) {
   expect_errors_only([&] {
     config::Data config;
@@ -193,7 +193,7 @@ void run_tar(Bytes input) {
   expect_errors_only([&] { check_samples(data::read_tar_shard(as_file(input, ".tar")), input); });
 }
 
-// As it is, and with checksums made right, behind which lies the rest of the reader.
+// Reads it as it is, and with corrected checksums, behind which lies the rest of the reader.
 void run_tfrecord(Bytes input) {
   const auto read = [](Bytes bytes) {
     expect_errors_only(

@@ -22,7 +22,7 @@ namespace {
 using Input = std::vector<std::uint8_t>;
 
 constexpr int kSecondsPerInput = 20;  // of processor time; a loaded machine does not count
-constexpr std::size_t kMostBytes = 1 << 16;
+constexpr std::size_t kMaxBytes = 1 << 16;
 
 const Input* running = nullptr;
 
@@ -56,7 +56,7 @@ class Mutator {
   Input next() {
     Input input = seeds_.empty() ? Input{} : seeds_[below(seeds_.size())];
     for (std::size_t changes = 1 + below(4); changes > 0; --changes) change(input);
-    if (input.size() > kMostBytes) input.resize(kMostBytes);
+    if (input.size() > kMaxBytes) input.resize(kMaxBytes);
     return input;
   }
 
@@ -126,7 +126,7 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-Input content_of(const std::filesystem::path& path) {
+Input read_content(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -179,7 +179,7 @@ int run_all(const Target& target, const std::filesystem::path& given, long count
   }
   std::vector<Input> seeds;
   for (const auto& path : paths) {
-    seeds.push_back(content_of(path));
+    seeds.push_back(read_content(path));
     run(target, seeds.back());
   }
   const std::vector<Input> words = read_words(given / "words.dict");

@@ -13,7 +13,7 @@
 namespace trainer::fuzz {
 namespace {
 
-std::vector<std::string> lines_of(Bytes input) {
+std::vector<std::string> split_into_lines(Bytes input) {
   std::vector<std::string> lines(1);
   for (const std::uint8_t byte : input) {
     if (byte == '\n') {
@@ -81,7 +81,7 @@ void run_set(Bytes input) {
       "model: {layers: [conv: {filters: 2, kernel_size: 3}, flatten, dense: 10]}\n"
       "data: {format: digits, path: digits}\noptimizer: {sgd: {learning_rate: 0.1}}\n";
   std::vector<config::Override> overrides;
-  for (const std::string& line : lines_of(input)) {
+  for (const std::string& line : split_into_lines(input)) {
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
     overrides.push_back({line.substr(0, equals), line.substr(equals + 1), "--set",
@@ -93,7 +93,7 @@ void run_set(Bytes input) {
 void run_environment(Bytes input) {
   config::Environment variables;
   cluster::IdentityFlags flags;
-  for (const std::string& line : lines_of(input)) {
+  for (const std::string& line : split_into_lines(input)) {
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
     const std::string name = line.substr(0, equals);

@@ -42,7 +42,7 @@ void run_yaml(Bytes input);
 void run_set(Bytes input);          // --set PATH=VALUE, a line each
 void run_environment(Bytes input);  // TF_CONFIG and the launchers' variables, NAME=VALUE a line
 void run_metrics(Bytes input);      // files of a run folder, as sweeps and comparisons read them
-void run_rendezvous(Bytes input);   // what a stranger sends to rank 0
+void run_rendezvous(Bytes input);   // what an unauthenticated peer sends to rank 0
 void run_messages(Bytes input);     // what rank 0 is sent by ranks and what it answers: parsing
 void run_ring(Bytes input);         // memory that another process writes
 void run_servers(Bytes input);      // what a parameter server is sent

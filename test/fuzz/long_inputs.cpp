@@ -10,7 +10,7 @@ namespace {
 
 using Input = std::vector<std::uint8_t>;
 
-Input input_of(const std::string& text) { return {text.begin(), text.end()}; }
+Input make_input(const std::string& text) { return {text.begin(), text.end()}; }
 
 // A safetensors file of one tensor of two numbers.
 Input safetensors(const std::string& name, const std::string& metadata,
@@ -21,7 +21,7 @@ Input safetensors(const std::string& name, const std::string& metadata,
   std::string file(8, '\0');
   const std::uint64_t length = header.size();
   std::memcpy(file.data(), &length, sizeof length);
-  return input_of(file + header + "01234567");
+  return make_input(file + header + "01234567");
 }
 
 // A member of a tar archive, padded to blocks.
@@ -78,7 +78,7 @@ std::string zip_archive(const std::vector<std::string>& names) {
 }
 
 void add(const std::string& target, const std::string& token, std::vector<Input>& inputs) {
-  const auto text = [&](const std::string& content) { inputs.push_back(input_of(content)); };
+  const auto text = [&](const std::string& content) { inputs.push_back(make_input(content)); };
   if (target == "safetensors" || target == "checkpoint" || target == "weights") {
     inputs.push_back(safetensors(token, ""));
     inputs.push_back(safetensors("normalization_" + token + "/0", ""));

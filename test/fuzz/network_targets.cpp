@@ -84,7 +84,7 @@ void run_messages(Bytes input) {
 void run_ring(Bytes input) {
   using cluster::SharedRing;
   constexpr std::size_t kCounts = 6 * 64;
-  constexpr std::size_t kMostTurns = 64;  // each reaches up to a megabyte
+  constexpr std::size_t kMaxTurns = 64;  // each reaches up to a megabyte
   const Socket memory = SharedRing::make_memory();
   if (!memory || !SharedRing::is_memory(memory)) found("no memory");
   SharedRing ring(memory, 0);
@@ -92,7 +92,7 @@ void run_ring(Bytes input) {
       ::mmap(nullptr, kCounts, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0));
   if (words == MAP_FAILED) found("no memory");
   try {
-    const std::size_t end = std::min(input.size(), 24 * kMostTurns);
+    const std::size_t end = std::min(input.size(), 24 * kMaxTurns);
     for (std::size_t at = 0; at < end; at += 24) {
       const Bytes part = input.subspan(at, std::min<std::size_t>(24, input.size() - at));
       // The other side's counts: written, read, sleeps.

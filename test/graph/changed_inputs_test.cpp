@@ -1,5 +1,5 @@
 // What every op answers when one of its inputs is changed: the shapes that follow, or the reason
-// why it is refused, against test/golden/changed_inputs.txt.
+// why it is rejected, against test/golden/changed_inputs.txt.
 #include <doctest/doctest.h>
 
 #include <sstream>
@@ -114,12 +114,12 @@ std::string text(const Inputs& types) {
   return all;
 }
 
-// The outputs' shapes and types, or the message with which the inputs are refused.
+// The outputs' shapes and types, or the message with which the inputs are rejected.
 std::string answer(const Op& op, const Inputs& inputs) {
   try {
     return text(infer(op, inputs, "layer", {"m.yaml", 7, 3}));
   } catch (const ConfigError& error) {
-    return "refused: " + error.diagnostics().at(0).message;
+    return "rejected: " + error.diagnostics().at(0).message;
   } catch (const std::logic_error& error) {
     return concat("mistake of ours: ", error.what());
   }

@@ -46,7 +46,7 @@ data::Datasets training_on(std::vector<std::int32_t> labels) {
 
 using Lines = std::vector<std::string>;
 
-// What a run tells of its data, from its start to its end.
+// What a run reports about its data, from its start to its end.
 struct Told {
   Lines warnings;
   Lines events;

@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 using engine::DeviceTotals;
 
-// Two GPUs; each call of read() is a reading of both. The first says everything, the second its
+// Two GPUs; each call of read() is a reading of both. The first has everything, the second its
 // load alone.
 class Gpus {
  public:
@@ -65,7 +65,7 @@ void run_steps(Hook& hook, Gpus& gpus, std::int64_t first, std::int64_t last) {
   }
 }
 
-std::vector<std::string> fields_of(const std::string& line) {
+std::vector<std::string> split_fields(const std::string& line) {
   std::vector<std::string> fields(1);
   for (const char letter : line) {
     if (letter == ',') {
@@ -79,11 +79,11 @@ std::vector<std::string> fields_of(const std::string& line) {
 
 // The field of a column in row `row`, counted from 0 without the header.
 std::string field(const TemporaryFolder& folder, std::size_t row, const std::string& column) {
-  const auto lines = lines_of(read_text_file(folder.path() / "metrics.csv"));
-  const auto header = fields_of(lines.at(0));
+  const auto lines = split_into_lines(read_text_file(folder.path() / "metrics.csv"));
+  const auto header = split_fields(lines.at(0));
   const auto at = std::find(header.begin(), header.end(), column);
   if (at == header.end()) return "no such column";
-  return fields_of(lines.at(row + 1)).at(static_cast<std::size_t>(at - header.begin()));
+  return split_fields(lines.at(row + 1)).at(static_cast<std::size_t>(at - header.begin()));
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ TEST_CASE("metric files: columns of each GPU cover the steps since the last row"
   CHECK(field(folder, 0, "gap_seconds") == "0.0035");  // readings 2 to 5
   CHECK(field(folder, 1, "gap_seconds") == "0.0075");
   CHECK(field(folder, 2, "gpu0_utilization").empty());  // an evaluation
-  const auto rows = lines_of(read_text_file(folder.path() / "metrics.jsonl"));
+  const auto rows = split_into_lines(read_text_file(folder.path() / "metrics.jsonl"));
   const auto row = nlohmann::json::parse(rows.at(1));
   CHECK(row["gpu0_energy_joules"] == 400);
   CHECK(row["gpu1_power_watts"].is_null());
@@ -180,7 +180,7 @@ TEST_CASE("json: finished has the devices and the energy") {
   const auto hook = make_json_hook(out, steps(4));
   hook->on_start(gpus.measured(run_info("r")));
   hook->on_finish(gpus.finished());
-  const auto line = nlohmann::json::parse(lines_of(out.str()).back());
+  const auto line = nlohmann::json::parse(split_into_lines(out.str()).back());
   CHECK(line["energy_joules"] == 4321);
   CHECK(line["joules_per_image"] == 0.5);
   CHECK(line["gap_seconds"] == 0.0000125);

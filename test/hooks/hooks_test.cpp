@@ -21,7 +21,7 @@ namespace {
 
 const Duration kEveryStep{1, Duration::Unit::kSteps};
 
-RunInfo info_of(const Path& dir, std::int64_t first_step = 0) {
+RunInfo build_info(const Path& dir, std::int64_t first_step = 0) {
   RunInfo info;
   info.name = "test";
   info.dir = dir;
@@ -33,7 +33,7 @@ RunInfo info_of(const Path& dir, std::int64_t first_step = 0) {
   return info;
 }
 
-Progress progress_of(std::int64_t step) {
+Progress make_progress(std::int64_t step) {
   Progress p;
   p.step = step;
   p.epoch = static_cast<double>(step) / 5;
@@ -47,7 +47,7 @@ Progress progress_of(std::int64_t step) {
   return p;
 }
 
-Evaluation evaluation_of(double loss, double accuracy = 0.75) {
+Evaluation make_evaluation(double loss, double accuracy = 0.75) {
   Evaluation e;
   e.split = Split::kValidation;
   e.step = 5;
@@ -62,7 +62,7 @@ Evaluation evaluation_of(double loss, double accuracy = 0.75) {
   return e;
 }
 
-std::string lines_of(const Path& path) { return read_text_file(path); }
+std::string split_into_lines(const Path& path) { return read_text_file(path); }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ TEST_CASE("Interval: due() at a step does not depend on the step of a resume") {
 }
 
 TEST_CASE("find_metric returns the value of each metric by its name") {
-  Evaluation e = evaluation_of(0.5);
+  Evaluation e = make_evaluation(0.5);
   CHECK(find_metric(e, "validation/loss") == 0.5);
   CHECK(find_metric(e, "validation/accuracy") == 0.75);
   CHECK_FALSE(find_metric(e, "test/accuracy"));
@@ -109,9 +109,9 @@ TEST_CASE("find_metric returns the value of each metric by its name") {
 TEST_CASE("progress in a log: lines are printed when due, and the closing lines at the end") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, {2, Duration::Unit::kSteps});
-  hook->on_start(info_of("runs/test"));
-  for (std::int64_t step = 1; step <= 3; ++step) hook->on_step(progress_of(step));
-  hook->on_evaluation(evaluation_of(0.25));
+  hook->on_start(build_info("runs/test"));
+  for (std::int64_t step = 1; step <= 3; ++step) hook->on_step(make_progress(step));
+  hook->on_evaluation(make_evaluation(0.25));
   Finish finish;
   finish.steps = 3;
   finish.wall_seconds = 1.75;
@@ -134,37 +134,37 @@ TEST_CASE("progress in a log: lines are printed when due, and the closing lines 
 TEST_CASE("progress: on a terminal one line is rewritten, quiet prints results only") {
   std::ostringstream terminal;
   auto hook = make_progress_hook(terminal, true, false, kEveryStep);
-  hook->on_start(info_of("r"));
-  hook->on_step(progress_of(1));
+  hook->on_start(build_info("r"));
+  hook->on_step(make_progress(1));
   CHECK(terminal.str().find(" [=  ") != std::string::npos);
   CHECK(terminal.str().ends_with("\x1b[K"));
 
   std::ostringstream quiet;
   hook = make_progress_hook(quiet, false, true, kEveryStep);
-  hook->on_start(info_of("r"));
-  hook->on_step(progress_of(1));
+  hook->on_start(build_info("r"));
+  hook->on_step(make_progress(1));
   CHECK(quiet.str().empty());
-  hook->on_evaluation(evaluation_of(1));
+  hook->on_evaluation(make_evaluation(1));
   CHECK(quiet.str().empty());
 
   // A follower has no run, and each evaluation is a result.
   hook = make_progress_hook(quiet, false, true, kEveryStep);
-  hook->on_evaluation(evaluation_of(1));
+  hook->on_evaluation(make_evaluation(1));
   CHECK(quiet.str().starts_with("validation: loss 1.0000  accuracy 0.7500"));
 }
 
 TEST_CASE("json: every line is an object, the first step has one and NaN is null") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, {3, Duration::Unit::kSteps});
-  hook->on_start(info_of("r"));
+  hook->on_start(build_info("r"));
   for (std::int64_t step = 1; step <= 3; ++step) {
-    Progress p = progress_of(step);
+    Progress p = make_progress(step);
     if (step == 3) p.loss = std::numeric_limits<double>::quiet_NaN();
     hook->on_step(p);
   }
-  hook->on_evaluation(evaluation_of(0.25));
+  hook->on_evaluation(make_evaluation(0.25));
   Finish finish;
-  finish.evaluations = {evaluation_of(0.25)};
+  finish.evaluations = {make_evaluation(0.25)};
   finish.reason = FinishReason::kDone;
   hook->on_finish(finish);
   std::istringstream lines(out.str());
@@ -183,16 +183,16 @@ TEST_CASE("metric files: a resumed run removes later rows and a half-written lin
   const TemporaryFolder folder;
   {
     const auto hook = make_metrics_files_hook(kEveryStep);
-    hook->on_start(info_of(folder.path()));
-    for (std::int64_t step = 1; step <= 4; ++step) hook->on_step(progress_of(step));
+    hook->on_start(build_info(folder.path()));
+    for (std::int64_t step = 1; step <= 4; ++step) hook->on_step(make_progress(step));
   }
-  const std::string whole = lines_of(folder.path() / "metrics.csv");
+  const std::string whole = split_into_lines(folder.path() / "metrics.csv");
   write_file_atomic(folder.path() / "metrics.csv", whole + "5,1.0,tra");
   const auto hook = make_metrics_files_hook(kEveryStep);
-  hook->on_start(info_of(folder.path(), 2));
-  for (std::int64_t step = 3; step <= 4; ++step) hook->on_step(progress_of(step));
-  CHECK(lines_of(folder.path() / "metrics.csv") == whole);
-  std::istringstream rows(lines_of(folder.path() / "metrics.jsonl"));
+  hook->on_start(build_info(folder.path(), 2));
+  for (std::int64_t step = 3; step <= 4; ++step) hook->on_step(make_progress(step));
+  CHECK(split_into_lines(folder.path() / "metrics.csv") == whole);
+  std::istringstream rows(split_into_lines(folder.path() / "metrics.jsonl"));
   std::int64_t expected = 1;
   for (std::string line; std::getline(rows, line);) {
     CHECK(nlohmann::json::parse(line)["step"] == expected++);
@@ -206,7 +206,7 @@ TEST_CASE("event file: records have correct lengths and checksums") {
   {
     EventFile file(path, 1.5);
     file.scalar("train/loss", 7, 2.5, 0.125f);
-    const Picture picture = draw_confusion(evaluation_of(1).metrics);
+    const Picture picture = draw_confusion(make_evaluation(1).metrics);
     CHECK(picture.width == 2 * picture.cell + picture.left);
     CHECK(std::memcmp(picture.png.data(), "\x89PNG", 4) == 0);
     file.image("test/confusion_matrix", 8, 3.5, picture.png);

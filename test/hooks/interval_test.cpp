@@ -46,7 +46,7 @@ TEST_CASE("RowInterval: the distances between rows grow in a long run") {
     CHECK(due_steps({steps(3), kNoEpochs}, first, 3 * 4 * kDense) == rest);
   }
   SUBCASE("and where other processes make most of the steps") {
-    // Of the periods, three of five end in a step of their own.
+    // Three of five periods end in a step of their own.
     CHECK(due_steps({steps(3), kNoEpochs}, 5, 3 * 4 * kDense + 5, 5).size() ==
           kDense * 3 / 5 + kDense);
   }

@@ -64,7 +64,7 @@ TEST_CASE("json: every event has its keys in order") {
       R"("ranks":[{"data_wait_seconds":0.0,"copy_seconds":0.0,"forward_seconds":0.25,)"
       R"("backward_seconds":0.0,"all_reduce_seconds":0.0,"hidden_all_reduce_seconds":0.0,)"
       R"("update_seconds":0.0,"other_seconds":0.0}],"straggler":null}})"};
-  const auto lines = lines_of(out.str());
+  const auto lines = split_into_lines(out.str());
   REQUIRE(lines.size() == expected.size());
   for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
 }
@@ -81,8 +81,8 @@ TEST_CASE(
     p.step_seconds = n == 4 ? 1.0 : 0.5;
     hook->on_step(p);
   }
-  const auto lines = lines_of(out.str());
-  REQUIRE(lines.size() == 4);  // the first step after a resume is told, too
+  const auto lines = split_into_lines(out.str());
+  REQUIRE(lines.size() == 4);  // the first step after a resume is printed, too
   const auto first = nlohmann::json::parse(lines[1]), second = nlohmann::json::parse(lines[2]),
              third = nlohmann::json::parse(lines[3]);
   CHECK(first["step"] == 4);
@@ -113,8 +113,8 @@ TEST_CASE("hooks: progress, JSON and metric files print the same values of a ste
       hook->on_step(p);
     }
   }
-  const auto terminal = lines_of(text.str()), lines = lines_of(events.str()),
-             rows = lines_of(read_text_file(folder.path() / "metrics.jsonl"));
+  const auto terminal = split_into_lines(text.str()), lines = split_into_lines(events.str()),
+             rows = split_into_lines(read_text_file(folder.path() / "metrics.jsonl"));
   REQUIRE(terminal.size() == 3);
   REQUIRE(lines.size() == 4);
   REQUIRE(rows.size() == 2);
@@ -145,7 +145,7 @@ TEST_CASE("json: values that are not finite are null, bytes that are not UTF-8 b
   p.step_seconds = p.wait_seconds = 0;
   hook->on_step(p);
   hook->on_evaluation(evaluation(Split::kTest, 1, std::numeric_limits<double>::quiet_NaN()));
-  const auto lines = lines_of(out.str());
+  const auto lines = split_into_lines(out.str());
   REQUIRE(lines.size() == 3);
   CHECK(nlohmann::json::parse(lines[0])["run"] == "runs/\xef\xbf\xbd\n");
   CHECK(nlohmann::json::parse(lines[1])["loss"].is_null());

@@ -40,7 +40,7 @@ TEST_CASE("ledger: each step and each checkpoint has one row") {
   hook->on_step(after_step(2));
   hook->before_checkpoint(2);
   hook->on_finish(finish(FinishReason::kDone));
-  const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
+  const auto lines = split_into_lines(read_text_file(folder.path() / "ledger.csv"));
   REQUIRE(lines.size() == 5);
   CHECK(lines[0] ==
         "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters");
@@ -77,7 +77,7 @@ TEST_CASE("ledger: every step has one row after a killed run is resumed") {
   hook->on_step(after_step(3));
   hook->on_finish(finish(FinishReason::kDone));
   std::string steps;
-  for (const auto& line : lines_of(read_text_file(folder.path() / "ledger.csv"))) {
+  for (const auto& line : split_into_lines(read_text_file(folder.path() / "ledger.csv"))) {
     steps += line.substr(0, line.find(',')) + " ";
   }
   CHECK(steps == "step 1 2 2 3 ");
@@ -106,7 +106,7 @@ struct Sums {
 
 Sums sum_rows(const Path& folder) {
   Sums sums;
-  const auto lines = lines_of(read_text_file(folder / "ledger.csv"));
+  const auto lines = split_into_lines(read_text_file(folder / "ledger.csv"));
   for (std::size_t i = 1; i < lines.size(); ++i) {
     const std::vector<std::string> fields = split_text(lines[i], ',');
     if (!fields.back().empty()) continue;  // the hash of a checkpoint
@@ -175,7 +175,7 @@ TEST_CASE("ledger: a checkpoint after each of 316,000 steps makes fewer rows tha
   CHECK(sum_rows(folder.path()) == Sums{(1 << 17) + (1 << 16) + (kSteps - (1 << 18)) / 4,
                                         64 * kSteps, 5 * kSteps, 0x1234 * kSteps});
   std::int64_t hashes = 0;
-  for (const std::string& line : lines_of(read_text_file(folder.path() / "ledger.csv"))) {
+  for (const std::string& line : split_into_lines(read_text_file(folder.path() / "ledger.csv"))) {
     hashes += line.ends_with(",aaaaaaaaaaaaaaaa") ? 1 : 0;
   }
   // Step 0, 2^14 steps, 2^13 rows per doubling up to 2^18 steps, and one row per 32 steps.
@@ -242,7 +242,7 @@ TEST_CASE("ledger: the hash has the step of a checkpoint of a later step than th
   hook->on_step(with_samples(2));
   hook->before_checkpoint(5);
   hook->on_finish(finish(FinishReason::kDone));
-  const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
+  const auto lines = split_into_lines(read_text_file(folder.path() / "ledger.csv"));
   REQUIRE(lines.size() == 3);
   CHECK(lines[2] == "5,,,,,,,,aaaaaaaaaaaaaaaa");
 }
@@ -320,7 +320,7 @@ TEST_CASE("ledger: later rows are in a new file with a warning after the file is
   hook->on_step(with_samples(2));
   hook->before_checkpoint(2);
   hook->on_finish(finish(FinishReason::kDone));
-  const auto lines = lines_of(read_text_file(path));
+  const auto lines = split_into_lines(read_text_file(path));
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].starts_with("step,samples,"));
   CHECK(lines[1].starts_with("2,64,"));

@@ -16,7 +16,7 @@ constexpr const char* kHeader =
     "steps_per_second,top_k_accuracy,data_wait_seconds,copy_seconds,forward_seconds,"
     "backward_seconds,all_reduce_seconds,hidden_all_reduce_seconds,update_seconds,other_seconds,"
     "f1_macro,f1_weighted,balanced_accuracy,auc";
-// Of a step whose times by phase are not known.
+// The columns of a step whose times by phase are not known.
 constexpr const char* kNoPhases = ",,,,,,,,";
 constexpr const char* kNoPhasesJson =
     R"("data_wait_seconds":null,"copy_seconds":null,"forward_seconds":null,)"
@@ -63,7 +63,7 @@ TEST_CASE("metric files: values are averages of training and exact evaluations")
                               kNoTimes, "\n", "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,",
                               kNoTimes, "\n", "8,1.0,validation,0.1,0.75,,,,1.25,,", kNoPhases,
                               kOfClasses, "\n"));
-  const auto rows = lines_of(jsonl(folder));
+  const auto rows = split_into_lines(jsonl(folder));
   REQUIRE(rows.size() == 3);
   CHECK(
       rows[0] ==
@@ -88,12 +88,12 @@ TEST_CASE("metric files: averages are weighted by samples, and the last steps ha
   p.loss = 1;
   p.samples = 3;
   hook->on_step(p);
-  CHECK(lines_of(csv(folder)).size() == 1);
+  CHECK(split_into_lines(csv(folder)).size() == 1);
   p = after_step(2);
   p.loss = 5;
   p.samples = 1;
   hook->on_step(p);
-  CHECK(lines_of(csv(folder)).back() ==
+  CHECK(split_into_lines(csv(folder)).back() ==
         concat("2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,", kNoTimes));
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("metric files: saved steps of another checkpoint or damaged ones are i
     info.servers = servers;
     other->on_start(info);
     other->on_evaluation(evaluation(Split::kTest, first, 1));
-    return lines_of(csv(resumed)).size() - 1;
+    return split_into_lines(csv(resumed)).size() - 1;
   };
   CHECK(rows_after(saved, 1, "") == 2);
   CHECK(rows_after(saved, 2, "") == 1);
@@ -203,24 +203,24 @@ TEST_CASE(
   const std::string header = std::string(kHeader) + ",staleness,staleness_max";
   const TemporaryFolder folder;
   go(folder, 0, 8, "2 workers");
-  auto rows = lines_of(csv(folder));
+  auto rows = split_into_lines(csv(folder));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == header);
   CHECK(rows[1].ends_with(concat(",0.08,50.0,", kNoTimes, ",2.5,4")));
   CHECK(rows[2].ends_with(concat(",0.08,50.0,", kNoTimes, ",6.5,8")));
   CHECK(rows[3].ends_with(concat(",1.25,,", kNoPhases, kOfClasses, ",,")));
-  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
+  CHECK(split_into_lines(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
   // Goes on in one process.
   const std::string before = csv(folder);
   go(folder, 8, 12, "");
   CHECK(csv(folder).starts_with(before));
-  CHECK(lines_of(csv(folder)).back().ends_with(concat(",0.08,50.0,", kNoTimes, ",,")));
+  CHECK(split_into_lines(csv(folder)).back().ends_with(concat(",0.08,50.0,", kNoTimes, ",,")));
   // A run of one process that goes on with servers.
   const TemporaryFolder other;
   go(other, 0, 8, "");
-  CHECK(lines_of(csv(other))[0] == kHeader);
+  CHECK(split_into_lines(csv(other))[0] == kHeader);
   go(other, 8, 12, "2 workers");
-  rows = lines_of(csv(other));
+  rows = split_into_lines(csv(other));
   REQUIRE(rows.size() == 5);
   CHECK(rows[0] == header);
   CHECK(rows[1].ends_with(concat(",0.08,50.0,", kNoTimes, ",,")));
@@ -238,11 +238,11 @@ TEST_CASE("metric files: top-k accuracy is written if it is measured, and steps 
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.875;
   hook->on_evaluation(e);
-  const auto rows = lines_of(csv(folder));
+  const auto rows = split_into_lines(csv(folder));
   REQUIRE(rows.size() == 3);
   CHECK(rows[1].ends_with(concat(",0.02,200.0,", kNoTimes)));
   CHECK(rows[2].ends_with(concat(",1.25,,0.875", kNoPhases, kOfClasses)));
-  CHECK(lines_of(jsonl(folder))[1].ends_with(
+  CHECK(split_into_lines(jsonl(folder))[1].ends_with(
       concat(R"("top_k_accuracy":0.875,)", kNoPhasesJson, kOfClassesJson, "}")));
 }
 
@@ -270,11 +270,12 @@ TEST_CASE("metric files: phase times and the straggler of several ranks are writ
   };
   const TemporaryFolder alone;
   go(alone, 0, 4, 1);
-  CHECK(lines_of(csv(alone))[0] == kHeader);
-  CHECK(lines_of(csv(alone))[1].ends_with(",0.08,50.0,,0.0,0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,"));
+  CHECK(split_into_lines(csv(alone))[0] == kHeader);
+  CHECK(split_into_lines(csv(alone))[1].ends_with(
+      ",0.08,50.0,,0.0,0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,"));
   const TemporaryFolder folder;
   go(folder, 0, 8, 3);
-  const auto rows = lines_of(csv(folder));
+  const auto rows = split_into_lines(csv(folder));
   REQUIRE(rows.size() == 3);
   CHECK(rows[0] == kHeader + std::string(",data_wait_seconds_min,data_wait_seconds_max,"
                                          "copy_seconds_min,copy_seconds_max,forward_seconds_min,"
@@ -287,14 +288,15 @@ TEST_CASE("metric files: phase times and the straggler of several ranks are writ
   CHECK(
       rows[1].ends_with(",0.08,50.0,,0.0,0.0,0.002,0.0,0.0,0.25,0.0,0.0,,,,,0.0,0.0,0.0,0.0,"
                         "0.001,0.016,0.0,0.0,0.0,0.0,0.25,0.25,0.0,0.0,0.0,0.0,2"));
-  const auto row = nlohmann::json::parse(lines_of(jsonl(folder))[1]);
+  const auto row = nlohmann::json::parse(split_into_lines(jsonl(folder))[1]);
   CHECK(row["forward_seconds"] == 0.002);
   CHECK(row["forward_seconds_max"] == 0.016);
   CHECK(row["straggler"] == 2);
   // Goes on in one process, with the columns of before.
   go(folder, 8, 12, 1);
-  CHECK(lines_of(csv(folder))[0] == rows[0]);
-  CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,,,,,"));
+  CHECK(split_into_lines(csv(folder))[0] == rows[0]);
+  CHECK(split_into_lines(csv(folder))[3].ends_with(
+      ",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,,,,,"));
 }
 
 TEST_CASE("metric files: all columns are written after a resume with a file of fewer columns") {
@@ -304,15 +306,15 @@ TEST_CASE("metric files: all columns are written after a resume with a file of f
   write_file_atomic(folder.path() / "metrics.csv",
                     old + "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08\n");
   run(folder, 4, 8);
-  auto rows = lines_of(csv(folder));
+  auto rows = split_into_lines(csv(folder));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == kHeader);
   CHECK(rows[1] == concat("4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,,", kNoTimes));
-  // Of a run with servers.
+  // The file of a run with servers.
   write_file_atomic(folder.path() / "metrics.csv",
                     old + ",staleness,staleness_max\n4,0.5,train,1,1,1,1,1,1,2.5,4\n");
   run(folder, 4, 8);
-  rows = lines_of(csv(folder));
+  rows = split_into_lines(csv(folder));
   CHECK(rows[0] == std::string(kHeader) + ",staleness,staleness_max");
   CHECK(rows[1] == concat("4,0.5,train,1,1,1,1,1,1,,", kNoTimes, ",2.5,4"));
 }
@@ -325,7 +327,7 @@ TEST_CASE("metric files: a fresh start removes all rows, a resume without files 
   CHECK(jsonl(folder).empty());
   const TemporaryFolder empty;
   run(empty, 16, 20);
-  CHECK(lines_of(csv(empty)).size() == 2);
+  CHECK(split_into_lines(csv(empty)).size() == 2);
 }
 
 TEST_CASE("metric files: a split that is evaluated again at the same step has one row") {
@@ -337,7 +339,7 @@ TEST_CASE("metric files: a split that is evaluated again at the same step has on
     hook->on_evaluation(evaluation(Split::kTest, 20, 0.3));
   }
   const std::string once = csv(folder);
-  CHECK(lines_of(once).back().starts_with("20,2.5,test,0.3,"));
+  CHECK(split_into_lines(once).back().starts_with("20,2.5,test,0.3,"));
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path(), 20));
   hook->on_evaluation(evaluation(Split::kTest, 20, 0.3));
@@ -380,12 +382,12 @@ TEST_CASE("metric files: later rows are in new files with a warning after they a
   std::filesystem::remove(folder.path() / "metrics.jsonl");
   hook->on_step(after_step(2));
   hook->on_step(after_step(3));
-  const auto csv = lines_of(read_text_file(folder.path() / "metrics.csv"));
+  const auto csv = split_into_lines(read_text_file(folder.path() / "metrics.csv"));
   REQUIRE(csv.size() == 3);
   CHECK(csv[0].starts_with("step,epoch,split,"));
   CHECK(csv[1].starts_with("2,"));
   CHECK(csv[2].starts_with("3,"));
-  CHECK(lines_of(read_text_file(folder.path() / "metrics.jsonl")).size() == 2);
+  CHECK(split_into_lines(read_text_file(folder.path() / "metrics.jsonl")).size() == 2);
   CHECK(warnings.size() == 2);
   std::filesystem::remove_all(folder.path());
   CHECK_THROWS_AS(hook->on_step(after_step(4)), DataError);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-// A terminal and a run of so many steps an epoch.
+// A terminal and a run of so many steps per epoch.
 struct Terminal {
   int columns;
   std::ostringstream out = {};
@@ -74,7 +74,7 @@ TEST_CASE(
   };
   for (std::int64_t n = 1; n <= 51; ++n) step(n);
   std::string text = out.str();
-  // 32 steps a second: the first, and then every fourth, up to the 49th.
+  // 32 steps per second: the first, and then every fourth, up to the 49th.
   CHECK(std::count(text.begin(), text.end(), '\r') == 13);
   CHECK(text.find('\n') == std::string::npos);
   out.str("");

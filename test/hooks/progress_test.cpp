@@ -195,7 +195,7 @@ TEST_CASE("progress in a log: steps within the minimum time between lines count 
     p.elapsed = 0.25 * static_cast<double>(n);
     hook->on_step(p);
   }
-  const std::vector<std::string> lines = lines_of(out.str());
+  const std::vector<std::string> lines = split_into_lines(out.str());
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].starts_with("epoch 1/3  step 2/20  loss 0.1500  "));
   CHECK(lines[1].starts_with("epoch 1/3  step 6/20  loss 0.4500  "));   // steps 3 to 6

@@ -1,4 +1,4 @@
-// What a loop would tell hooks, for tests.
+// What a loop would pass to hooks, for tests.
 #pragma once
 
 #include <sstream>
@@ -12,7 +12,7 @@ namespace trainer::hooks::test {
 
 inline config::Duration steps(double count) { return {count, config::Duration::Unit::kSteps}; }
 
-inline std::vector<std::string> lines_of(const std::string& text) {
+inline std::vector<std::string> split_into_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) lines.push_back(line);

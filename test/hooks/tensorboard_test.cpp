@@ -96,7 +96,7 @@ std::vector<Message> read_events(const Path& path) {
   return events;
 }
 
-// Of a split, or with "" of the run.
+// The event files of a split, or with "" of the run.
 std::vector<Path> event_files(const TemporaryFolder& folder, const std::string& split) {
   std::vector<Path> files;
   for (const auto& entry :
@@ -106,7 +106,7 @@ std::vector<Path> event_files(const TemporaryFolder& folder, const std::string& 
   return files;
 }
 
-// Of an event with one scalar: "tag@step".
+// Names an event with one scalar: "tag@step".
 std::string label(const Message& event) {
   const Message value = parse(parse(event.text(5)).text(1));
   return concat(value.text(1), "@", event.number(2));
@@ -303,7 +303,7 @@ TEST_CASE("confusion picture: classes without names have their numbers") {
   const Picture unnamed = draw_confusion(metrics), numbered = draw_confusion(metrics, numbers);
   CHECK(unnamed.left == numbered.left);
   CHECK(unnamed.png == numbered.png);
-  // One name too few is no better than none.
+  // One name too few is as good as none.
   numbers.pop_back();
   CHECK(draw_confusion(metrics, numbers).png == unnamed.png);
 }
@@ -380,21 +380,23 @@ TEST_CASE("tensorboard: config, parameters, sample images and the end of a sessi
   hook->on_finish(finish(FinishReason::kDone, 7));
   const auto events = read_events(event_files(folder, "").at(0));
   REQUIRE(events.size() == 5);
-  const auto value_of = [&](std::size_t i) { return parse(parse(events[i].text(5)).text(1)); };
-  const auto plugin_of = [&](std::size_t i) { return parse(parse(value_of(i).text(9)).text(1)); };
-  CHECK(value_of(2).text(1) == "config");
-  CHECK(parse(value_of(2).text(8)).text(8) == "```yaml\nname: digits\n```");
-  CHECK(plugin_of(2).text(1) == "text");
-  CHECK(value_of(3).text(1) == "_hparams_/session_start_info");
-  CHECK(plugin_of(3).text(1) == "hparams");
-  const Message session = parse(parse(plugin_of(3).text(2)).text(3));
+  const auto compute_value = [&](std::size_t i) { return parse(parse(events[i].text(5)).text(1)); };
+  const auto find_plugin = [&](std::size_t i) {
+    return parse(parse(compute_value(i).text(9)).text(1));
+  };
+  CHECK(compute_value(2).text(1) == "config");
+  CHECK(parse(compute_value(2).text(8)).text(8) == "```yaml\nname: digits\n```");
+  CHECK(find_plugin(2).text(1) == "text");
+  CHECK(compute_value(3).text(1) == "_hparams_/session_start_info");
+  CHECK(find_plugin(3).text(1) == "hparams");
+  const Message session = parse(parse(find_plugin(3).text(2)).text(3));
   REQUIRE(session.bytes.count(1) == 2);
   const Message rate = parse(session.text(1));
   CHECK(rate.text(1) == "optimizer.adam.learning_rate");
   CHECK(parse(rate.text(2)).as<double>(2) == 0.001);
   CHECK(parse(parse(std::next(session.bytes.find(1))->second).text(2)).text(3) == "softmax");
-  CHECK(value_of(4).text(1) == "_hparams_/session_end_info");
-  CHECK(parse(parse(plugin_of(4).text(2)).text(4)).number(1) == 1);
+  CHECK(compute_value(4).text(1) == "_hparams_/session_end_info");
+  CHECK(parse(parse(find_plugin(4).text(2)).text(4)).number(1) == 1);
   const auto of_train = read_events(event_files(folder, "train").at(0));
   REQUIRE(of_train.size() == 3);
   CHECK(label(of_train[2]) == "samples@0");

@@ -26,7 +26,7 @@ std::string label(const std::string& name) {
 }
 
 // The layers whose outputs a layer reads.
-std::string inputs_of(const graph::Graph& graph, const graph::LayerInfo& layer) {
+std::string name_inputs(const graph::Graph& graph, const graph::LayerInfo& layer) {
   std::map<graph::ValueId, std::string> outputs;
   for (const graph::LayerInfo& other : graph.layers) outputs[other.output] = other.name;
   std::string names;
@@ -59,7 +59,7 @@ void check_table(const std::string& file, const std::string& backbone, const Sha
     const graph::LayerInfo& layer = graph.layers[i];
     std::ostringstream ours;
     ours << label(layer.name) << ' ' << layer.kind << ' ' << shape_text(graph[layer.output].shape)
-         << ' ' << rows[i].parameters << ' ' << inputs_of(graph, layer);
+         << ' ' << rows[i].parameters << ' ' << name_inputs(graph, layer);
     CHECK(ours.str() == line);
   }
   const std::size_t rest = top ? 0 : pooled ? 1 : 2;
@@ -107,7 +107,7 @@ std::vector<std::pair<std::string, double>> drop_path_rates(const std::string& b
   return rates;
 }
 
-std::string text_of(const std::string& backbone) {
+std::string print_graph(const std::string& backbone) {
   std::ostringstream text;
   graph::print(build_small(backbone), text);
   return text.str();
@@ -198,10 +198,12 @@ TEST_CASE("drop_path: it is off by default except for 0.2 in EfficientNet, as in
        {"resnet50", "resnet18", "mobilenet_v2", "mobilenet_v3_large", "convnext_tiny"}) {
     CAPTURE(name);
     CHECK(drop_path_rates(concat("name: ", name)).empty());
-    CHECK(text_of(concat("name: ", name, ", drop_path: 0")) == text_of(concat("name: ", name)));
+    CHECK(print_graph(concat("name: ", name, ", drop_path: 0")) ==
+          print_graph(concat("name: ", name)));
   }
   CHECK(drop_path_rates("name: efficientnet_b0, drop_path: 0").empty());
-  CHECK(text_of("name: efficientnet_b0, drop_path: 0.2") == text_of("name: efficientnet_b0"));
+  CHECK(print_graph("name: efficientnet_b0, drop_path: 0.2") ==
+        print_graph("name: efficientnet_b0"));
   CHECK(drop_path_rates("name: efficientnet_b0").size() == 9);
 }
 
@@ -251,8 +253,8 @@ TEST_CASE("freeze: a list of slices and patterns selects the layers that any of 
 
 TEST_CASE("freeze: a list is printed as it was read") {
   const auto written = [](const std::string& freeze) {
-    const config::Config config = test::config_of("{backbone: {name: vgg16, freeze: " + freeze +
-                                                  "}, head: [flatten, dense: 4]}");
+    const config::Config config = test::build_config("{backbone: {name: vgg16, freeze: " + freeze +
+                                                     "}, head: [flatten, dense: 4]}");
     const auto leaves = config::leaves(config);
     return std::find_if(leaves.begin(), leaves.end(),
                         [](const auto& leaf) { return leaf.first == "model.backbone.freeze"; })
@@ -396,13 +398,13 @@ TEST_CASE(
     "describe_model counts the layers and parameters of the backbone, and those that are trained") {
   const std::string text =
       "{backbone: {name: mobilenet_v2, freeze: '[:-3]'}, head: [global_average_pool, dense: 4]}";
-  const config::Config config = test::config_of(text);
+  const config::Config config = test::build_config(text);
   // Conv_1 has 320 x 1280 parameters, its batch norm 2 x 1280 and the dense layer 1281 x 4.
   CHECK(
       describe_model(config.model, layer_table(test::build(text, test::sample({64, 64, 3}, 4)))) ==
       "mobilenet_v2, 155 layers, 2,263,108 parameters, of which 417,284 are trained");
   const std::string layers = "{layers: [flatten, dense: 4]}";
-  CHECK(describe_model(test::config_of(layers).model,
+  CHECK(describe_model(test::build_config(layers).model,
                        layer_table(test::build(layers, test::sample({2, 2, 1}, 4)))) ==
         "2 layers, 20 parameters, of which 20 are trained");
 }

@@ -6,10 +6,10 @@
 namespace trainer::model {
 namespace {
 
-// The messages of all mistakes, one a line.
+// The messages of all mistakes, one per line.
 std::string mistakes(const std::string& model, const SampleSpec& spec,
                      const std::string& rest = "") {
-  const config::Config config = test::config_of(model, rest);
+  const config::Config config = test::build_config(model, rest);
   try {
     build_model(config.model, config.data, spec, 1);
   } catch (const ConfigError& error) {
@@ -116,7 +116,7 @@ TEST_CASE("build_model: options that do not fit the input are an error") {
                  "data: {format: synthetic, normalize: {mean: [1, 2, 3]}}\n") ==
         "data.normalize.mean has 3 numbers, but the images have 1 channels; give one, or one per "
         "channel");
-  // Of a preset the user has written no numbers.
+  // The numbers of a preset are not written by the user.
   for (const std::string preset : {"caffe", "torch"}) {
     CHECK(mistakes("{layers: [flatten, dense: {units: 10}]}", kDigits,
                    "data: {format: synthetic, preprocess: " + preset + "}\n") ==
@@ -146,9 +146,9 @@ TEST_CASE("build_model: layers that do not fit their inputs are an error") {
         std::string::npos);
 }
 
-// The reader refuses these already; models may also be written in C++.
+// The reader rejects these already; models may also be written in C++.
 TEST_CASE("build_model: a model that no config file can describe is an error") {
-  const config::Config config = test::config_of("{layers: [flatten, dense: {units: 10}]}");
+  const config::Config config = test::build_config("{layers: [flatten, dense: {units: 10}]}");
   const auto message = [&](const config::Layer& first, const std::string& last = "") {
     config::Model model = config.model;
     model.layers[0] = first;

@@ -16,7 +16,7 @@ namespace {
 
 // "name <- input, input" a layer.
 std::vector<std::string> expanded(const std::string& layers) {
-  const config::Config config = trainer::test::config_of("{layers: [" + layers + "]}");
+  const config::Config config = trainer::test::build_config("{layers: [" + layers + "]}");
   std::vector<Diagnostic> errors;
   const NamedLayers result = expand_layers(config.model.layers, errors);
   for (const Diagnostic& error : errors) FAIL(error.message);
@@ -29,7 +29,7 @@ std::vector<std::string> expanded(const std::string& layers) {
 
 using Lines = std::vector<std::string>;
 
-std::int64_t parameters_of(const graph::Graph& graph) {
+std::int64_t read_parameters(const graph::Graph& graph) {
   std::int64_t count = 0;
   for (const graph::LayerInfo& layer : graph.layers) {
     for (const graph::ValueId id : layer.parameters) count += graph[id].shape.elements();
@@ -110,7 +110,7 @@ TEST_CASE(
 
 TEST_CASE("expand_layers rejects two equal names") {
   CHECK_THROWS_WITH_AS(
-      trainer::test::config_of(
+      trainer::test::build_config(
           "{layers: [repeat: {times: 2, layers: [{dropout: {name: d}}]}, {dropout: {name: d_2}}]}"),
       doctest::Contains("another layer is named 'd_2'"), ConfigError);
 }
@@ -123,11 +123,11 @@ TEST_CASE("cifar10_resnet20.yaml has at most 25 lines, and the parameters of Ker
   const config::Config config = config::load_config(path, {}, {}).config;
   const graph::Graph graph =
       build_model(config.model, config.data, trainer::test::sample({32, 32, 3}, 10), config.seed);
-  CHECK(parameters_of(graph) == 274442);
+  CHECK(read_parameters(graph) == 274442);
 }
 
 TEST_CASE("build_model: a residual whose shapes do not fit is an error at its line") {
-  const config::Config config = trainer::test::config_of(
+  const config::Config config = trainer::test::build_config(
       "{layers: [{conv: {filters: 2, padding: same}}, residual: {layers: [{conv: {filters: 4, "
       "padding: same}}]}, flatten, dense: 10]}");
   std::string text;

@@ -31,7 +31,7 @@ TEST_CASE("import_weights reads an exported file bit by bit") {
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
     CAPTURE(name);
     const Path path = folder.path() / name;
-    const Model model = model_of(path);
+    const Model model = make_model(path);
     const std::vector<Tensor> tensors = counted(model.graph);
     if (path.extension() == ".safetensors") {
       export_safetensors(model.graph, tensors, path);
@@ -50,7 +50,7 @@ TEST_CASE("export: class names are read from every file of weights in the order 
   for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
     CAPTURE(name);
     const Path path = folder.path() / name;
-    const Model model = model_of(path);
+    const Model model = make_model(path);
     const std::vector<Tensor> tensors = counted(model.graph);
     for (const std::vector<std::string>& names : {classes, std::vector<std::string>{}}) {
       if (path.extension() == ".safetensors") {
@@ -75,7 +75,7 @@ TEST_CASE("export_keras_h5: ConvNeXt has the dense layers and inner models of Ke
   for (const char* name : {"x.h5", "x.weights.h5"}) {
     CAPTURE(name);
     const Path path = folder.path() / name;
-    config::Config config = test::config_of(
+    config::Config config = test::build_config(
         concat("{backbone: convnext_tiny, head: [global_average_pool, dense: 3], weights: \"",
                path.string(), "\"}"));
     const graph::Graph graph =
@@ -131,7 +131,7 @@ TEST_CASE("export_keras_h5: EfficientNet has the Normalization layer of Keras's 
   for (const bool keras3 : {false, true}) {
     CAPTURE(keras3);
     const Path path = folder.path() / (keras3 ? "x.weights.h5" : "x.h5");
-    config::Config config = test::config_of(
+    config::Config config = test::build_config(
         concat("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3], weights: \"",
                path.string(), "\"}"));
     config.data.preprocess.reset();
@@ -155,7 +155,7 @@ TEST_CASE("export_keras_h5: EfficientNet has the Normalization layer of Keras's 
     }
     CHECK(of("count", "2") == std::vector<float>{0});
     CHECK(keras_note(graph, config.model).text.starts_with("load it into EfficientNetB0(weights="));
-    // Which is no weight of ours.
+    // This tensor is not a weight of ours.
     const Import import = import_weights(graph, config.model);
     CHECK(import.report.extra.empty());
     CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
@@ -171,7 +171,7 @@ TEST_CASE("export_keras_h5: EfficientNet has the Normalization layer of Keras's 
         build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
     CHECK(import_weights(rescaled, config.model).report.extra.empty());
   }
-  const Model other = model_of(folder.path() / "y.h5");
+  const Model other = make_model(folder.path() / "y.h5");
   CHECK(keras_note(other.graph, other.config.model).text.empty());
 }
 
@@ -205,7 +205,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> branches() {
 TEST_CASE("keras_order: models with branches have the order of Keras's model.layers") {
   for (const auto& [layers, order] : branches()) {
     CAPTURE(layers);
-    const Model model = model_of("", layers);
+    const Model model = make_model("", layers);
     std::vector<std::string> found;
     for (const graph::LayerInfo* layer : keras_order(model.graph)) found.push_back(layer->name);
     CHECK(found == order);
@@ -219,11 +219,11 @@ TEST_CASE("keras_order keeps the order of the layers of a chain and of every bac
     for (const graph::LayerInfo& layer : graph.layers) expected.push_back(layer.name);
     CHECK(found == expected);
   };
-  check(model_of("").graph);
+  check(make_model("").graph);
   for (const std::string_view name : enum_words<config::Backbone::Name>()) {
     CAPTURE(name);
     if (name == "resnet18" || name == "resnet34") continue;  // torchvision's, in its order
-    const config::Config config = test::config_of(
+    const config::Config config = test::build_config(
         concat("{backbone: ", name, ", head: [global_average_pool, {dense: {units: 3}}]}"));
     check(build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1));
   }
@@ -236,7 +236,7 @@ TEST_CASE("export_keras_h5: layers of a model with branches are in Keras's order
     for (const char* name : {"x.h5", "x.weights.h5"}) {
       CAPTURE(name);
       const Path path = folder.path() / name;
-      const Model model = model_of(path, layers);
+      const Model model = make_model(path, layers);
       const std::vector<Tensor> tensors = counted(model.graph);
       export_keras_h5(model.graph, model.config.model, tensors, path);
       const std::string_view kind = std::string_view(name) == "x.h5" ? "" : "conv2d";
@@ -271,13 +271,13 @@ TEST_CASE("import_weights matches layers of a later model of a Keras session by 
   std::string layers = "[";
   for (int i = 0; i < 12; ++i) layers += "{conv: {filters: 3, padding: same}}, ";
   layers += "batch_norm, global_average_pool, {dense: 3}]";
-  // As Keras names the layers of its second and third models of such layers.
+  // Keras names the layers of its second and third models of such layers in this way.
   for (const int offset : {2, 1, 9}) {
     for (const char* name : {"x.h5", "x.weights.h5"}) {
       CAPTURE(offset);
       CAPTURE(name);
       const Path path = folder.path() / name;
-      Model model = model_of(path, layers);
+      Model model = make_model(path, layers);
       const std::vector<Tensor> tensors = counted(model.graph);
       Model later = model;
       const auto renamed = [&](std::string text) {
@@ -306,7 +306,7 @@ TEST_CASE("import_weights matches layers of a later model of a Keras session by 
             std::string::npos);
       // Another number of layers is not matched.
       const Model larger =
-          model_of(path, "[{conv: {filters: 3, padding: same}}, " + layers.substr(1));
+          make_model(path, "[{conv: {filters: 3, padding: same}}, " + layers.substr(1));
       CHECK_THROWS_AS(import_weights(larger.graph, larger.config.model), DataError);
     }
   }
@@ -315,7 +315,7 @@ TEST_CASE("import_weights matches layers of a later model of a Keras session by 
 TEST_CASE(
     "remove_normalization removes the tensors of one layer, none with similar or long names") {
   config::Config config =
-      test::config_of("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3]}");
+      test::build_config("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3]}");
   const graph::Graph graph =
       build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
   const std::vector<float> mean = keras_preprocessing(graph)[1].weights[0].second.values;
@@ -345,7 +345,7 @@ TEST_CASE(
 TEST_CASE("export_safetensors writes the weight average in place of the parameter") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "x.safetensors";
-  const Model model = model_of(path);
+  const Model model = make_model(path);
   std::vector<Tensor> tensors = counted(model.graph);
   tensors.push_back({"last/bias/average", {3}, {7, 8, 9}});
   export_safetensors(model.graph, tensors, path);

@@ -28,7 +28,7 @@ std::string fixture(const std::string& name) {
   return test::source_file("test/keras/weights/") + name;
 }
 
-std::vector<std::string> names_of(const graph::Graph& graph) {
+std::vector<std::string> list_layer_names(const graph::Graph& graph) {
   std::vector<std::string> names;
   for (const graph::LayerInfo& layer : graph.layers) {
     for (const graph::ValueId id : layer.parameters) names.push_back(graph[id].name);
@@ -41,7 +41,7 @@ void check_values(const Model& model, const std::vector<Tensor>& tensors) {
   std::map<std::string, const Tensor*> by_name;
   for (const Tensor& tensor : tensors) by_name[tensor.name] = &tensor;
   float number = 0;
-  for (const std::string& name : names_of(model.graph)) {
+  for (const std::string& name : list_layer_names(model.graph)) {
     number += 1;
     CAPTURE(name);
     REQUIRE(by_name.contains(name));
@@ -55,7 +55,7 @@ void check_values(const Model& model, const std::vector<Tensor>& tensors) {
   }
 }
 
-std::string message_of(const Model& model) {
+std::string catch_message(const Model& model) {
   try {
     import_weights(model.graph, model.config.model);
   } catch (const DataError& error) {
@@ -69,7 +69,7 @@ std::string message_of(const Model& model) {
 TEST_CASE("import_weights loads all weights of the model from files of Keras in each format") {
   for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
     CAPTURE(file);
-    const Model model = model_of(fixture(file));
+    const Model model = make_model(fixture(file));
     const Import import = import_weights(model.graph, model.config.model);
     check_values(model, import.tensors);
     CHECK(import.report.loaded.size() == 12);
@@ -90,14 +90,14 @@ TEST_CASE("import_weights loads all weights from the .weights.h5 file of a .kera
     unzip(content, member, unpacked, archive);
     write_file_atomic(path, unpacked);
   }
-  const Model model = model_of(path);
+  const Model model = make_model(path);
   check_values(model, import_weights(model.graph, model.config.model).tensors);
 }
 
 TEST_CASE("import_weights: the error of missing, extra and wrongly shaped tensors names them") {
   const std::string layers = R"([{conv: {filters: 5, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: other}}])";
-  const std::string found = message_of(model_of(fixture("keras3.keras"), layers));
+  const std::string found = catch_message(make_model(fixture("keras3.keras"), layers));
   CHECK(found.find("0 tensors loaded, 2 missing, 2 of another shape") != std::string::npos);
   CHECK(found.find("missing:\n    other/kernel\n    other/bias") != std::string::npos);
   CHECK(found.find("first_conv/kernel: [3, 3, 3, 4] in the file, [3, 3, 3, 5] in the model") !=
@@ -108,19 +108,19 @@ TEST_CASE("import_weights: the error of missing, extra and wrongly shaped tensor
 TEST_CASE("import_weights: integers for a weight are an error unless allow_missing covers it") {
   const TemporaryFolder folder;
   const std::string layers = "[{flatten: {}}, {dense: {units: 3, name: last}}]";
-  const Model model = model_of(folder.path() / "w.safetensors", layers);
+  const Model model = make_model(folder.path() / "w.safetensors", layers);
   const std::int64_t inputs = model.graph[model.graph.find("last/kernel")].shape[0];
   const std::vector<float> values(static_cast<std::size_t>(inputs * 3), 7);
   const std::vector<Tensor> file{{"last/kernel", {inputs, 3}, values, true},
                                  {"last/bias", {3}, {1, 2, 3}},
                                  {"steps", {}, {7}, true}};
   test::write_state_dict(folder.path() / "w.safetensors", file);
-  const std::string found = message_of(model);
+  const std::string found = catch_message(model);
   CHECK(found.find("of integers in the file, where weights are floating-point numbers:\n"
                    "    last/kernel") != std::string::npos);
   CHECK(found.find("--set 'model.allow_missing=[last]'") != std::string::npos);
   const Model allowed =
-      model_of(folder.path() / "w.safetensors", layers, ", allow_missing: [last]");
+      make_model(folder.path() / "w.safetensors", layers, ", allow_missing: [last]");
   const Import import = import_weights(allowed.graph, allowed.config.model);
   CHECK(import.report.loaded == std::vector<std::string>{"last/bias"});
   CHECK(import.report.initialised == std::vector<std::string>{"last/kernel"});
@@ -147,8 +147,8 @@ TEST_CASE("import_weights: a short error gives the reason for the weights of ano
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "w.safetensors").string();
   const auto backbone = [&](const std::string& more) {
-    return test::config_of("{backbone: {name: mobilenet_v2" + more + "weights: '" + file +
-                           "'}, head: [global_average_pool, dense: 3]}");
+    return test::build_config("{backbone: {name: mobilenet_v2" + more + "weights: '" + file +
+                              "'}, head: [global_average_pool, dense: 3]}");
   };
   const auto whole = backbone(", ").model;
   test::write_state_dict(file, counted(build_model(whole, {}, test::sample({32, 32, 3}, 3), 1)));
@@ -169,7 +169,7 @@ TEST_CASE(
     "import_weights: missing tensors stay as initialised with allow_missing and are reported") {
   const std::string layers = R"([{conv: {filters: 4, name: first_conv}}, {global_average_pool: {}},
                                  {dense: {units: 3, name: last}}])";
-  const Model model = model_of(fixture("arrays.npz"), layers, ", allow_missing: [last]");
+  const Model model = make_model(fixture("arrays.npz"), layers, ", allow_missing: [last]");
   const Import import = import_weights(model.graph, model.config.model);
   CHECK(import.report.loaded ==
         std::vector<std::string>{"first_conv/kernel", "first_conv/bias", "last/bias"});
@@ -214,11 +214,11 @@ TEST_CASE("import_weights loads all layers of the best checkpoint of a run folde
       "{backbone: {name: mobilenet_v2, alpha: 0.35, weights: nowhere.h5, freeze: all}, head: "
       "[global_average_pool, dense: 3], weights: '" +
       folder.path().string() + "'}";
-  const auto config = test::config_of(text);
+  const auto config = test::build_config(text);
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
   const auto write = [&](const std::string& name, float value, bool slots) {
     std::vector<Tensor> tensors;
-    for (const std::string& parameter : names_of(graph)) {
+    for (const std::string& parameter : list_layer_names(graph)) {
       for (const graph::LayerInfo& layer : graph.layers) {
         for (const graph::ValueId id : layer.parameters) {
           if (graph[id].name != parameter) continue;
@@ -239,7 +239,7 @@ TEST_CASE("import_weights loads all layers of the best checkpoint of a run folde
     }
     checkpoint::write_safetensors(checkpoints / name, tensors, {});
   };
-  const auto value_of = [](const Import& import, const std::string& name) {
+  const auto compute_value = [](const Import& import, const std::string& name) {
     for (const Tensor& tensor : import.tensors) {
       if (tensor.name == name) return tensor.values.front();
     }
@@ -253,24 +253,24 @@ TEST_CASE("import_weights loads all layers of the best checkpoint of a run folde
   Import import = import_weights(graph, config.model);
   CHECK(import.report.complete());
   CHECK(import.report.extra.empty());
-  CHECK(import.report.loaded.size() == names_of(graph).size());
-  CHECK(value_of(import, "Conv1/kernel") == 2);
-  CHECK(value_of(import, "dense/bias") == 2);
-  CHECK(value_of(import, "dense/kernel") == 2.5f);  // the average, as in evaluation
+  CHECK(import.report.loaded.size() == list_layer_names(graph).size());
+  CHECK(compute_value(import, "Conv1/kernel") == 2);
+  CHECK(compute_value(import, "dense/bias") == 2);
+  CHECK(compute_value(import, "dense/kernel") == 2.5f);  // the average, as in evaluation
   write("best.safetensors", 3, false);
   import = import_weights(graph, config.model);
-  CHECK(value_of(import, "Conv1/kernel") == 3);
-  CHECK(value_of(import, "dense/kernel") == 3);
+  CHECK(compute_value(import, "Conv1/kernel") == 3);
+  CHECK(compute_value(import, "dense/kernel") == 3);
   CHECK(import.report.path.find("best.safetensors") != std::string::npos);
   CHECK(missing_weights(config.model, {}).empty());
 
   const auto gone =
-      test::config_of("{backbone: vgg16, head: [flatten, dense: 3], weights: /nowhere/run}");
+      test::build_config("{backbone: vgg16, head: [flatten, dense: 3], weights: /nowhere/run}");
   CHECK(missing_weights(gone.model, {}).find("no such file or run folder") != std::string::npos);
 }
 
 TEST_CASE("import_weights: the error of a missing file has the name of Keras's file and the key") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{backbone: {name: mobilenet_v2, alpha: 0.5, weights: nowhere.h5}, head: "
       "[global_average_pool, dense: 3]}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
@@ -283,7 +283,7 @@ TEST_CASE("import_weights: the error of a missing file has the name of Keras's f
 }
 
 TEST_CASE("import_weights prints the command that saves a missing file of torchvision's network") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{backbone: {name: resnet18, weights: nowhere.safetensors}, head: [global_average_pool, "
       "dense: 3]}");
   const std::string message = missing_weights(config.model, {{"HOME", "/home/u"}});
@@ -297,7 +297,7 @@ TEST_CASE("import_weights prints the command that converts a pickle of PyTorch")
        {test::pack_zip({{"archive/data.pkl", "pickled"}}), "\x80\2\x8a\nl\xfc"s}) {
     const Path path = folder.path() / "w.pth";
     write_file_atomic(path, content);
-    const std::string message = message_of(model_of(path));
+    const std::string message = catch_message(make_model(path));
     CHECK(message.find(path.string() + ": is a PyTorch pickle file") == 0);
     CHECK(message.find("python3 -c \"import sys, torch, safetensors.torch") != std::string::npos);
     CHECK(message.find((folder.path() / "w.safetensors").string()) != std::string::npos);
@@ -309,20 +309,20 @@ TEST_CASE("check_weights finds the errors of import_weights for each format from
                                  {dense: {units: 3, name: other}}])";
   for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
     CAPTURE(file);
-    const Model fitting = model_of(fixture(file));
+    const Model fitting = make_model(fixture(file));
     CHECK_NOTHROW(check_weights(fitting.graph, fitting.config.model));
-    const Model other = model_of(fixture(file), layers);
-    const std::string expected = message_of(other);
+    const Model other = make_model(fixture(file), layers);
+    const std::string expected = catch_message(other);
     REQUIRE(!expected.empty());
     CHECK_THROWS_WITH_AS(check_weights(other.graph, other.config.model), expected.c_str(),
                          DataError);
     CHECK_NOTHROW(check_weights({}, other.config.model));
   }
-  const Model missing = model_of("nowhere.h5");
+  const Model missing = make_model("nowhere.h5");
   CHECK_NOTHROW(check_weights(missing.graph, missing.config.model));
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "w.h5", "layers: [dense]\n");
-  CHECK_THROWS_WITH_AS(check_weights({}, model_of(folder.path() / "w.h5").config.model),
+  CHECK_THROWS_WITH_AS(check_weights({}, make_model(folder.path() / "w.h5").config.model),
                        doctest::Contains("is a text file"), DataError);
 }
 
@@ -330,16 +330,17 @@ TEST_CASE("import_weights: the error of a text file or a truncated file has its 
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.h5";
   write_file_atomic(path, "layers: [dense]\n");
-  CHECK(message_of(model_of(path)).find("is a text file; expected Keras .h5") != std::string::npos);
+  CHECK(catch_message(make_model(path)).find("is a text file; expected Keras .h5") !=
+        std::string::npos);
   const Bytes whole = read_file(fixture("applications.h5"));
   for (const std::size_t size : {std::size_t{9}, std::size_t{600}, whole.size() / 2}) {
     write_file_atomic(path, std::span(whole).first(size));
-    CHECK(message_of(model_of(path)).find(path.string()) == 0);
+    CHECK(catch_message(make_model(path)).find(path.string()) == 0);
   }
 }
 
 TEST_CASE("match_weights matches ConvNeXt's dense layers and unnamed layer scales to tensors") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{backbone: {name: convnext_tiny, weights: w}, head: [global_average_pool, dense: 2]}");
   const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 2), 1);
   const std::string block = "convnext_tiny_stage_0_block_1_";
@@ -359,8 +360,8 @@ TEST_CASE("import_weights loads every tensor of the MobileNetV2 file of Keras") 
   const std::string path =
       std::string(shared) +
       "/weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5";
-  const auto config = test::config_of("{backbone: {name: mobilenet_v2, weights: \"" + path +
-                                      "\"}, head: [global_average_pool, dense: 2]}");
+  const auto config = test::build_config("{backbone: {name: mobilenet_v2, weights: \"" + path +
+                                         "\"}, head: [global_average_pool, dense: 2]}");
   const auto graph = build_model(config.model, config.data, test::sample({224, 224, 3}, 2), 1);
   const Import import = import_weights(graph, config.model);
   CHECK(import.report.loaded.size() == 260);

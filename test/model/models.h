@@ -23,11 +23,11 @@ struct Model {
   config::Config config;
   graph::Graph graph;
 };
-inline Model model_of(const std::string& weights, const std::string& layers = kLayers,
-                      const std::string& more = "") {
+inline Model make_model(const std::string& weights, const std::string& layers = kLayers,
+                        const std::string& more = "") {
   Model model;
   model.config =
-      test::config_of("{layers: " + layers + ", weights: \"" + weights + "\"" + more + "}");
+      test::build_config("{layers: " + layers + ", weights: \"" + weights + "\"" + more + "}");
   model.graph = build_model(model.config.model, model.config.data, test::sample({8, 8, 3}, 3), 1);
   return model;
 }

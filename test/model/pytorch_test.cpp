@@ -30,8 +30,8 @@ std::string import_error(const std::string& backbone, const std::vector<Tensor>&
   const Path path = folder.path() / "w.safetensors";
   test::write_state_dict(path, file);
   const config::Config config =
-      test::config_of("{backbone: {name: " + backbone + ", weights: '" + path.string() +
-                      "'}, head: [global_average_pool, dense: 3]}");
+      test::build_config("{backbone: {name: " + backbone + ", weights: '" + path.string() +
+                         "'}, head: [global_average_pool, dense: 3]}");
   const graph::Graph graph =
       build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
   std::string message;
@@ -99,7 +99,7 @@ TEST_CASE("from_pytorch: convolutions, norms and linear layers are renamed and t
   CHECK(renamed[0].shape == Shape{1, 1, 2, 2});
   CHECK(renamed[0].values == std::vector<float>{1, 3, 2, 4});
   CHECK(renamed[5].shape == Shape{1, 1, 1, 4});
-  // Of 4 channels of 4 x 4 pixels, element c * 16 + p of an output goes to (p * 4 + c) * 2.
+  // With 4 channels of 4 x 4 pixels, element c * 16 + p of an output goes to (p * 4 + c) * 2.
   CHECK(renamed[6].shape == Shape{64, 2});
   CHECK(renamed[6].values[0] == 0);
   CHECK(renamed[6].values[1] == 64);
@@ -183,7 +183,7 @@ TEST_CASE("import_weights: model.weights reads the names of PyTorch") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "w.safetensors";
   test::write_state_dict(path, {{"fc.weight", {3, 32}, numbers(96)}, {"fc.bias", {3}, {1, 2, 3}}});
-  const config::Config config = test::config_of(
+  const config::Config config = test::build_config(
       "{layers: [flatten, {dense: {units: 3, name: fc}}], weights: '" + path.string() + "'}");
   const graph::Graph graph = build_model(config.model, config.data, test::sample({4, 4, 2}, 3), 1);
   const Import import = import_weights(graph, config.model);

@@ -14,7 +14,7 @@ namespace {
 
 std::map<std::string, float> multipliers(const std::string& model, const std::string& optimizer,
                                          const model::SampleSpec& sample) {
-  const auto config = test::config_of(model, "optimizer: {sgd: , " + optimizer + "}\n");
+  const auto config = test::build_config(model, "optimizer: {sgd: , " + optimizer + "}\n");
   graph::Graph graph = model::build_model(config.model, config.data, sample, 1);
   graph = apply_parameter_options(std::move(graph), config.optimizer);
   std::map<std::string, float> result;
@@ -47,8 +47,8 @@ TEST_CASE("layer_decay: backbones have the groups and scales of timm") {
   CHECK(fixture.size() == 14);
   for (const auto& [name, expected] : fixture.items()) {
     CAPTURE(name);
-    const auto config = test::config_of("{backbone: {name: " + name + ", include_top: true}}",
-                                        "optimizer: {sgd: , layer_decay: 0.75}\n");
+    const auto config = test::build_config("{backbone: {name: " + name + ", include_top: true}}",
+                                           "optimizer: {sgd: , layer_decay: 0.75}\n");
     graph::Graph graph =
         model::build_model(config.model, config.data, test::sample({224, 224, 3}, 1000), 1);
     graph = apply_parameter_options(std::move(graph), config.optimizer);
@@ -67,7 +67,7 @@ TEST_CASE("layer_decay: backbones have the groups and scales of timm") {
 }
 
 TEST_CASE("apply_parameter_options applies both layer_decay and exclude_from_weight_decay") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{layers: [flatten, {dense: {units: 4, name: a}}, {dense: {units: 3, name: b}}]}",
       "optimizer: {adamw: {weight_decay: 0.1}, exclude_from_weight_decay: ['*/bias'], layer_decay: "
       "0.5}\n");

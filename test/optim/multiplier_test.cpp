@@ -10,7 +10,7 @@ namespace trainer::optim {
 
 TEST_CASE(
     "learning_rate_multiplier scales the updates of matching layers, and the last match counts") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{layers: [flatten, {dense: {units: 3, name: block5_a}}, {dense: {units: 3, name: "
       "block5_b}}, {dense: {units: 3, name: top}}]}",
       "optimizer: {sgd: , learning_rate_multiplier: [{match: 'block5_*', value: 0.1}, "
@@ -31,7 +31,7 @@ TEST_CASE(
 }
 
 TEST_CASE("exclude_from_weight_decay: matching parameters have no weight decay") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{layers: [conv: {filters: 2}, batch_norm, flatten, {dense: {units: 3}}]}",
       "optimizer: {adamw: {weight_decay: 0.1}, exclude_from_weight_decay: ['*/bias', "
       "'batch_normalization/*']}\n");
@@ -56,15 +56,15 @@ TEST_CASE("exclude_from_weight_decay: matching parameters have no weight decay")
 }
 
 TEST_CASE("exclude_from_weight_decay: a pattern that matches no parameter is an error") {
-  const auto config = test::config_of("{layers: [flatten, dense: 3]}",
-                                      "optimizer: {adamw: , exclude_from_weight_decay: [bias]}\n");
+  const auto config = test::build_config(
+      "{layers: [flatten, dense: 3]}", "optimizer: {adamw: , exclude_from_weight_decay: [bias]}\n");
   const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
   CHECK_THROWS_WITH_AS(exclude_from_weight_decay(graph, config.optimizer),
                        doctest::Contains("no parameter is named 'bias'"), ConfigError);
 }
 
 TEST_CASE("learning_rate_multiplier: a pattern that matches no layer is an error") {
-  const auto config = test::config_of(
+  const auto config = test::build_config(
       "{layers: [flatten, dense: 3]}",
       "optimizer: {sgd: , learning_rate_multiplier: [{match: flatten, value: 2}]}\n");
   const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);

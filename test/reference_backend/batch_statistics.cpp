@@ -5,8 +5,8 @@
 namespace trainer::test {
 namespace {
 
-// Sums by channel over the elements of x on all ranks, and behind them how many elements a channel
-// has. add(i, c) is what element i of channel c counts.
+// Sums by channel over the elements of x on all ranks, and behind them the number of elements of a
+// channel. add(i, c) is what element i of channel c counts.
 template <class Add>
 std::vector<double> sums_over_ranks(const Tensor& x, cluster::Communicator& ranks, const Add& add) {
   const std::int64_t channels = x.channels();

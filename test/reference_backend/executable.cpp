@@ -244,7 +244,7 @@ void ReferenceExecutable::add_numbers(Call& call, const Values& values) const {
     return i < 0 ? kNone : values[index(graph_.outputs[static_cast<std::size_t>(i)])].data;
   };
   for (const double loss : output(outputs.loss)) {
-    // As float32, which is what other backends add up.
+    // Rounds to float32, which is what other backends add up.
     call.result.loss += static_cast<double>(static_cast<float>(loss));
     call.result.finite = call.result.finite && std::isfinite(loss);
   }
@@ -383,8 +383,8 @@ std::vector<double> ReferenceExecutable::gradient_norms() const {
   for (const backend::Segment& segment : variables_.layout().segments) {
     const auto first = static_cast<std::size_t>(segment.offset);
     const auto count = static_cast<std::size_t>(segment.count);
-    norms.push_back(norm_of(tensor_of(variables_.at(segment.parameter)),
-                            tensor_of(std::span(sum_).subspan(first, count)), segment.update));
+    norms.push_back(compute_norm(tensor_of(variables_.at(segment.parameter)),
+                                 tensor_of(std::span(sum_).subspan(first, count)), segment.update));
   }
   return norms;
 }

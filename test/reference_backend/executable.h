@@ -60,7 +60,7 @@ class ReferenceExecutable final : public backend::Executable {
   void compute(Call& call);
   void finish(Call& call);
   void update(const backend::Scalars& scalars);
-  std::vector<double> gradient_norms() const;  // with that of the penalty, one a segment
+  std::vector<double> gradient_norms() const;  // with that of the penalty, one per segment
   std::vector<float> clip_scales() const;
 
   graph::Graph graph_;
@@ -69,11 +69,11 @@ class ReferenceExecutable final : public backend::Executable {
   bool updates_ = false;
   cluster::Communicator* statistics_ = nullptr;  // that batch statistics are taken over; null: none
   backend::Trailer trailer_;
-  Flat sum_;  // of this call or, not ordered, of those since the last update; then the trailer
+  Flat sum_;  // that of this call or, not ordered, of those since the last update; then the trailer
   std::vector<Flat> other_roots_;  // ordered: of this rank's leaves, behind the one in sum_
   Flat accumulated_;  // ordered: of the calls since the last update, each reduced over the ranks
   bool stopped_ = false;    // by a call that was not finite
-  bool all_finite_ = true;  // of the calls since the last that did not accumulate
+  bool all_finite_ = true;  // true for the calls since the last that did not accumulate
   mutable std::vector<float> scales_;
 };
 

@@ -20,7 +20,7 @@ struct StreamProgress {
   std::mutex mutex;
   std::condition_variable changed;
   std::uint64_t given = 0, done = 0;  // pieces of work
-  std::exception_ptr error;           // of the first that failed; later ones are not run
+  std::exception_ptr error;           // that of the first that failed; later ones are not run
 
   // Blocks until `count` pieces are done; rethrows the error.
   void wait(std::uint64_t count);

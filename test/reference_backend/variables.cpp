@@ -97,7 +97,7 @@ std::vector<float>& ReferenceVariables::buffer_of(backend::FlatBuffer buffer) co
     case Kind::kStatistics:
       break;
   }
-  throw std::logic_error("statistics are no flat buffer here");
+  throw std::logic_error("statistics are not a flat buffer here");
 }
 
 template <class Copy>

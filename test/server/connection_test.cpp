@@ -114,8 +114,8 @@ TEST_CASE("Server rejects a client with another secret than that of its job") {
   Values given(1), read(50);
   chief->start(small_start(), given.source());
   for (const char* secret : {"", "another secret of some job"}) {
-    Job stranger = job.as(secret);
-    CHECK_THROWS_WITH_AS(stranger.join(Role::kWorker),
+    Job other = job.as(secret);
+    CHECK_THROWS_WITH_AS(other.join(Role::kWorker),
                          doctest::Contains("do not have the same secret"), ConfigError);
   }
   CHECK(chief->read(read.sink()) == 0);
@@ -209,7 +209,7 @@ TEST_CASE("Client: the error of another config or other data names the task and 
   const auto chief = job.join(Role::kChief);
   Values values(1);
   chief->start(small_start(), values.source());
-  const auto join = [&] {  // it may be told with either answer
+  const auto join = [&] {  // either answer may report it
     job.join(Role::kWorker, "seed: 7\n", "training data: y\n")
         ->wait_until_started(small_start().flat);
   };

@@ -10,7 +10,7 @@
 namespace trainer::test {
 
 inline std::atomic<std::int64_t> allocations{0};
-// Whether an allocation of this stack is not to be counted; null: all count.
+// True if an allocation of this stack is not to be counted; null: all count.
 inline std::atomic<bool (*)()> is_excepted{nullptr};
 
 inline void* counted(std::size_t bytes, std::size_t alignment) {

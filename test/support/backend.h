@@ -1,5 +1,5 @@
 // The backend that tests run on: the one place that names it. The CPU's, or, as
-// TRAINER_TEST_BACKEND says, the asynchronous reference backend ("reference") or that of the CUDA
+// TRAINER_TEST_BACKEND names, the asynchronous reference backend ("reference") or that of the CUDA
 // plugin ("cuda"), which TRAINER_CUDA_PLUGIN names.
 #pragma once
 

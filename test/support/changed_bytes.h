@@ -50,7 +50,7 @@ class MemoryFolder {
 using Reader = std::function<std::string(const Path&)>;
 
 // How a byte is changed: in each of three ways, or in one of them, in turn.
-enum class Changes { kThreeAByte, kOneAByte };
+enum class Changes { kThreePerByte, kOnePerByte };
 
 class Answers {
  public:
@@ -68,7 +68,7 @@ class Answers {
     for (std::size_t i = 0; i < file.size(); ++i) {
       if (is_filling(file, i) && i % 16 != 0) continue;
       for (std::size_t way = 0; way < std::size(kBits); ++way) {
-        if (changes_ == Changes::kOneAByte && way != i % std::size(kBits)) continue;
+        if (changes_ == Changes::kOnePerByte && way != i % std::size(kBits)) continue;
         Bytes changed = file;
         changed[i] = static_cast<std::uint8_t>(changed[i] ^ kBits[way]);
         add(changed);
@@ -82,7 +82,7 @@ class Answers {
   }
 
  private:
-  // Whether the eight bytes on either side are the same, as in the zeros that fill a block.
+  // True if the eight bytes on either side are the same, as in the zeros that fill a block.
   static bool is_filling(const Bytes& file, std::size_t at) {
     constexpr std::size_t kAround = 8;
     if (at < kAround || at + kAround >= file.size()) return false;
@@ -93,13 +93,13 @@ class Answers {
 
   void add(const Bytes& file) {
     for (const std::string& answer : answers_to(file)) {
-      ++counts_[kind_of(answer)];
+      ++counts_[classify(answer)];
       different_.insert(answer);
     }
   }
 
   // The line of the table that counts an answer.
-  std::string kind_of(const std::string& answer) const {
+  std::string classify(const std::string& answer) const {
     if (answer.starts_with(kRead)) {
       return answer == unchanged_ ? "read, as the unchanged file" : "read, with other content";
     }
@@ -130,7 +130,7 @@ class Answers {
   }
 
   // Parsers differ in their words and in where they stop; a damaged stream that one decompressor
-  // refuses is unpacked to something else by another.
+  // rejects is unpacked to something else by another.
   static std::string without_libraries(std::string text) {
     for (const char* const refusal : {"not JSON", "not valid YAML"}) {
       if (contains(text, refusal)) return refusal;
@@ -188,7 +188,7 @@ class Answers {
 // test/golden/changed_bytes/<name>.txt.
 inline void check_answers(const std::string& name, const std::string& folder,
                           const std::vector<std::string>& endings, const Reader& read,
-                          Changes changes = Changes::kThreeAByte) {
+                          Changes changes = Changes::kThreePerByte) {
   std::vector<Path> files;
   for (const auto& entry : std::filesystem::directory_iterator(source_file(folder))) {
     for (const std::string& ending : endings) {

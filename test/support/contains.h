@@ -1,4 +1,4 @@
-// Whether a text has a part.
+// Finds a part of a text.
 #pragma once
 
 #include <string>

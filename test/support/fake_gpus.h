@@ -1,4 +1,4 @@
-// Whether tests run on the models of CUDA's libraries (test/cuda) instead of GPUs.
+// True if tests run on the models of CUDA's libraries (test/cuda) instead of GPUs.
 #pragma once
 
 #include <cstdlib>

@@ -9,7 +9,7 @@
 namespace trainer::test {
 
 // `model` is the model section of a config; `rest` whole other sections.
-inline config::Config config_of(const std::string& model, const std::string& rest = "") {
+inline config::Config build_config(const std::string& model, const std::string& rest = "") {
   const std::string data =
       rest.find("data:") == std::string::npos ? "data: {format: synthetic}\n" : "";
   const std::string text = "model: " + model + "\n" + data + "train: {epochs: 1}\n" + rest;
@@ -25,7 +25,7 @@ inline model::SampleSpec sample(Shape image, std::int64_t classes) {
 
 inline graph::Graph build(const std::string& model, const model::SampleSpec& spec,
                           const std::string& rest = "") {
-  const config::Config config = config_of(model, rest);
+  const config::Config config = build_config(model, rest);
   return model::build_model(config.model, config.data, spec, config.seed);
 }
 

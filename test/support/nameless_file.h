@@ -1,4 +1,4 @@
-// Whether files without a name may be made in a folder.
+// True if files without a name may be made in a folder.
 #pragma once
 
 #include <fcntl.h>

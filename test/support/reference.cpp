@@ -99,7 +99,7 @@ void evaluate(const graph::SoftmaxBackward&, const Site& s) {
 void evaluate(const graph::Dropout& op, const Site& s) {
   const Tensor& x = s.in(0);
   const std::int64_t elements = x.size() / x.shape[0];
-  const auto unit_of = [&op, &x](std::int64_t element) {
+  const auto find_unit = [&op, &x](std::int64_t element) {
     if (op.unit == graph::Dropout::Unit::kSample) return std::int64_t{0};
     return op.unit == graph::Dropout::Unit::kChannel ? element % x.channels() : element;
   };
@@ -108,7 +108,7 @@ void evaluate(const graph::Dropout& op, const Site& s) {
                                          static_cast<std::uint32_t>(op.seed >> 32)};
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::uint64_t sample = s.scalars.first_sample + static_cast<std::uint64_t>(i / elements);
-    const std::int64_t element = unit_of(i % elements);
+    const std::int64_t element = find_unit(i % elements);
     const auto draws =
         philox4x32({static_cast<std::uint32_t>(element / 4), static_cast<std::uint32_t>(sample),
                     static_cast<std::uint32_t>(step),
@@ -250,7 +250,7 @@ double Reference::global_norm() const {
   for (const graph::Node& node : graph_.nodes) {
     const auto* update = std::get_if<graph::Update>(&node.op);
     if (update == nullptr) continue;
-    const double norm = norm_of(tensor(node.inputs[0]), tensor(node.inputs[1]), *update);
+    const double norm = compute_norm(tensor(node.inputs[0]), tensor(node.inputs[1]), *update);
     sum += norm * norm;
   }
   return std::sqrt(sum);

@@ -78,9 +78,9 @@ void evaluate(const Op& op, const Site& s);
 // The gradient of the penalty of an update at w.
 double penalty_slope(const graph::Update& op, double w);
 // The norm of a parameter's gradient, with that of its penalty.
-double norm_of(const Tensor& w, const Tensor& gradient, const graph::Update& op);
+double compute_norm(const Tensor& w, const Tensor& gradient, const graph::Update& op);
 
-// The derivative of an activation that can be told from its output.
+// The derivative of an activation that can be computed from its output.
 double slope_at_output(const graph::Activation& activation, double y);
 
 }  // namespace trainer::test

@@ -10,7 +10,7 @@ using graph::Activation;
 
 namespace {
 
-// Of Keras's selu, in double precision.
+// The constants of Keras's selu, in double precision.
 constexpr double kSeluAlpha = 1.6732632423543772, kSeluScale = 1.0507009873554805;
 
 }  // namespace

@@ -12,14 +12,14 @@ struct Slope {
   double loss = 0, slope = 0;
 };
 
-// Of -alpha t (1 - p)^gamma log p, the slope by log p.
+// The slope of -alpha t (1 - p)^gamma log p by log p.
 Slope softmax_focal(const graph::Focal& focal, double p, double t) {
   const double gamma = number(focal.gamma), alpha = number(focal.alpha);
   const double by_p = gamma * std::pow(1 - p, gamma - 1) * std::log(p) - std::pow(1 - p, gamma) / p;
   return {-alpha * t * std::pow(1 - p, gamma) * std::log(p), alpha * t * by_p * p};
 }
 
-// Of w q^gamma b, q being the share that p misses t by and b the cross-entropy.
+// The slope of w q^gamma b: q is the share by which p misses t, and b the cross-entropy.
 Slope binary_focal(const graph::Focal& focal, double p, double t) {
   const double gamma = number(focal.gamma), alpha = number(focal.alpha);
   const double weight = alpha < 0 ? 1 : t * alpha + (1 - t) * (1 - alpha);
@@ -64,7 +64,8 @@ double weight(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
   return of_sample * number(op.class_weight[static_cast<std::size_t>(label)]);
 }
 
-// Of all logits of a row. The log of a chance grows with its own logit and falls by p with each.
+// The slopes of all logits of a row. The log of a chance grows with its own logit and falls by p
+// with each.
 std::vector<Slope> softmax_loss(const graph::Loss& op, const std::vector<double>& p,
                                 const std::vector<double>& targets) {
   std::vector<Slope> all(p.size());
@@ -78,7 +79,7 @@ std::vector<Slope> softmax_loss(const graph::Loss& op, const std::vector<double>
   return all;
 }
 
-// Of logit i of n. A target of NaN has no loss.
+// The slope of logit i of n. A target of NaN has no loss.
 Slope binary_loss(const graph::Loss& op, std::int64_t i, std::int64_t n, double logit, double t) {
   if (std::isnan(t)) return {};
   const double p = 1 / (1 + std::exp(-logit));

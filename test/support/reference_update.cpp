@@ -90,7 +90,7 @@ double penalty_slope(const graph::Update& op, double w) {
   return 2 * number(op.l2) * w + number(op.l1) * (w > 0 ? 1 : w < 0 ? -1 : 0);
 }
 
-double norm_of(const Tensor& w, const Tensor& gradient, const graph::Update& op) {
+double compute_norm(const Tensor& w, const Tensor& gradient, const graph::Update& op) {
   double sum = 0;
   for (std::int64_t i = 0; i < w.size(); ++i) {
     const double g = gradient[i] + penalty_slope(op, w[i]);
@@ -109,7 +109,7 @@ void evaluate(const graph::Update& op, const Site& s) {
   double scale = 1;
   if (op.clip.kind == Kind::kNorm || op.clip.kind == Kind::kGlobalNorm) {
     const double norm =
-        op.clip.kind == Kind::kNorm ? norm_of(parameter, s.in(1), op) : s.gradient_norm;
+        op.clip.kind == Kind::kNorm ? compute_norm(parameter, s.in(1), op) : s.gradient_norm;
     if (norm > limit) scale = limit / norm;
   }
   const bool lamb = std::holds_alternative<graph::LambRule>(op.rule);

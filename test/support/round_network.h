@@ -162,7 +162,7 @@ class RoundNetwork {
 
   std::mutex mutex_;
   std::vector<Target> targets_;
-  std::vector<Opening> openings_;  // of thread_ only, as all below
+  std::vector<Opening> openings_;  // used by thread_ only, as all below
   std::vector<Pipe> pipes_;
   std::atomic<int> rounds_{0};
   std::atomic<bool> ending_{false};

@@ -1,4 +1,4 @@
-// A test case that cannot run here says why and shows as skipped in ctest.
+// A test case that cannot run here prints why and shows as skipped in ctest.
 #pragma once
 
 #include <iostream>
@@ -6,7 +6,7 @@
 
 namespace trainer::test {
 
-// The exit code of a test program in which nothing failed and something was skipped. ctest knows it
+// The exit code of a test program in which nothing failed and something was skipped. ctest has it
 // as SKIP_RETURN_CODE; a failure outweighs a skip.
 constexpr int kSkippedExitCode = 77;
 

@@ -1,4 +1,4 @@
-// Paths of files of the source tree. Only source_files.cpp knows where the tree is, so that the
+// Paths of files of the source tree. Only source_files.cpp has the place of the tree, so that the
 // objects of all other tests are the same in each clone.
 #pragma once
 

@@ -101,7 +101,7 @@ inline std::string pack_zip(const std::vector<ZipEntry>& entries, Zip64 zip64 = 
 }
 
 // Writes an archive of the files below a folder, stored, with their paths relative to it.
-inline void write_zip_of(const Path& folder, const Path& archive) {
+inline void archive_folder(const Path& folder, const Path& archive) {
   std::vector<ZipEntry> entries;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;

@@ -29,11 +29,11 @@ constexpr bool kSanitized = false;
 #endif
 constexpr const char* kWhySkipped = "a sanitizer has an operator new and stack frames of its own";
 
-constexpr std::size_t kMostRanges = 8;
+constexpr std::size_t kMaxRanges = 8;
 
 // Where the code of oneDNN is in memory: [first, last) addresses.
 struct ForeignCode {
-  std::array<std::pair<std::uintptr_t, std::uintptr_t>, kMostRanges> ranges;
+  std::array<std::pair<std::uintptr_t, std::uintptr_t>, kMaxRanges> ranges;
   std::size_t count = 0;
 };
 
@@ -58,7 +58,7 @@ const ForeignCode& foreign_code() {
   return foreign;
 }
 
-// Whether oneDNN, which never calls back into trainer, is on the stack.
+// True if oneDNN, which never calls back into trainer, is on the stack.
 bool called_by_dnnl() {
   std::array<void*, 64> frames{};
   const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
@@ -89,8 +89,8 @@ constexpr const char* kOrderedModel =
     "{layers: [conv: {filters: 8, activation: relu}, max_pool, conv: {filters: 8}, flatten, dense: "
     "3]}";
 
-config::Config config_of(std::int64_t replicas, bool ordered, config::Precision precision) {
-  config::Config config = test::config_of(
+config::Config build_config(std::int64_t replicas, bool ordered, config::Precision precision) {
+  config::Config config = test::build_config(
       ordered ? kOrderedModel : kModel, "optimizer: {adam: {learning_rate: 0.01}, clip_norm: 1}\n");
   config.train.batch_size = 32 / replicas;
   config.train.precision = precision;
@@ -106,10 +106,10 @@ config::Config config_of(std::int64_t replicas, bool ordered, config::Precision 
 
 constexpr std::int64_t kWarmUp = 30, kSteps = kWarmUp + 100;
 
-// Of the steps after the first kWarmUp; an epoch has seven, the last one short.
+// Counts those of the steps after the first kWarmUp; an epoch has seven, the last one short.
 // None where the processor has no such precision.
-std::int64_t allocations_of(std::int64_t replicas, bool ordered, config::Precision precision) {
-  const config::Config config = config_of(replicas, ordered, precision);
+std::int64_t count_allocations(std::int64_t replicas, bool ordered, config::Precision precision) {
+  const config::Config config = build_config(replicas, ordered, precision);
   auto backends = engine::open_backends(config);
   const bool bf16 = precision == config::Precision::kBFloat16;
   if (bf16 && !backends.front()->supports(DType::kBFloat16)) return 0;
@@ -160,7 +160,7 @@ TEST_CASE("Replicas::step: one and two replicas allocate nothing") {
       for (const auto precision : {config::Precision::kFloat32, config::Precision::kBFloat16}) {
         CAPTURE(ordered);
         CAPTURE(static_cast<int>(precision));
-        CHECK(allocations_of(replicas, ordered, precision) == 0);
+        CHECK(count_allocations(replicas, ordered, precision) == 0);
       }
     }
   }

@@ -37,7 +37,7 @@ data::Datasets make_data(data::LabelKind kind) {
 }
 
 config::Config make_config(const std::string& best) {
-  config::Config config = test::config_of("{layers: [flatten, dense: 3]}");
+  config::Config config = test::build_config("{layers: [flatten, dense: 3]}");
   if (!best.empty()) config.run.best = best;
   return config;
 }

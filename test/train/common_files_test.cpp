@@ -57,7 +57,7 @@ struct Copies {
 
   // Returns what each rank throws.
   std::array<std::string, 2> compare() const {
-    const config::Config config = trainer::test::config_of(
+    const config::Config config = trainer::test::build_config(
         "{layers: [flatten, dense: 2]}", "parallel: {lr_scaling: none, timeout: 60 seconds}\n");
     config::Config images = config;
     images.data.format = config::DataFormat::kImageFolder;

@@ -19,7 +19,7 @@ const char* const kFrozen =
 // A run of synthetic images behind frozen layers.
 struct Subject {
   explicit Subject(const std::string& data_keys, std::uint64_t weights = 1)
-      : config(trainer::test::config_of(
+      : config(trainer::test::build_config(
             kFrozen,
             "data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 2, "
             "train_samples: 6, test_samples: 3}" +
@@ -48,7 +48,7 @@ struct Subject {
   FeaturePlan plan;
 };
 
-std::set<std::string> files_of(const Path& run) {
+std::set<std::string> list_files(const Path& run) {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(run / "features")) {
     names.insert(entry.path().filename().string());
@@ -61,7 +61,7 @@ std::set<std::string> files_after(const std::string& before, Subject now) {
   const TemporaryFolder folder;
   Subject(before).open(FeaturePlan::Where::kDisk, folder.path());
   now.open(FeaturePlan::Where::kDisk, folder.path());
-  return files_of(folder.path());
+  return list_files(folder.path());
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ TEST_CASE("feature cache: each split of the plan has one, in memory or in files"
   const FeatureCaches files = subject.open(FeaturePlan::Where::kDisk, folder.path());
   CHECK(files.problem() == "");
   CHECK(files.find(subject.data.test.get())->size() == 3);
-  CHECK(files_of(folder.path()).size() == 2);
+  CHECK(list_files(folder.path()).size() == 2);
 }
 
 TEST_CASE(
@@ -97,7 +97,7 @@ TEST_CASE(
   CHECK(files_after(half, Subject(half, 2)) != files);  // other weights
   const TemporaryFolder folder;
   Subject(half).open(FeaturePlan::Where::kDisk, folder.path(), "2");  // of the program
-  CHECK(files_of(folder.path()) != files);
+  CHECK(list_files(folder.path()) != files);
 }
 
 TEST_CASE("feature cache: a shared folder keeps the files of other runs") {
@@ -105,9 +105,9 @@ TEST_CASE("feature cache: a shared folder keeps the files of other runs") {
   FeatureFolder shared{folder.path() / "features"};
   shared.is_shared = true;
   Subject(", normalize: {scale: 0.5}").open(FeaturePlan::Where::kDisk, shared);
-  const auto first = files_of(folder.path());
+  const auto first = list_files(folder.path());
   Subject("").open(FeaturePlan::Where::kDisk, shared);
-  const auto both = files_of(folder.path());
+  const auto both = list_files(folder.path());
   CHECK(both.size() == 4);
   CHECK(std::includes(both.begin(), both.end(), first.begin(), first.end()));
 }
@@ -118,7 +118,7 @@ TEST_CASE("feature cache: splits of one set of images share a file, unless image
     Subject subject(keys);
     subject.plan.splits = {Split::kTrain, Split::kValidation};
     subject.open(FeaturePlan::Where::kDisk, folder.path());
-    return files_of(folder.path());
+    return list_files(folder.path());
   };
   const auto first = open(", folds: 3, fold: 1");
   REQUIRE(first.size() == 1);

@@ -13,8 +13,8 @@ using Where = FeaturePlan::Where;
 
 struct Subject {
   explicit Subject(const std::string& freeze)
-      : config(trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" + freeze +
-                                        "}, head: [flatten, dense: 3]}")),
+      : config(trainer::test::build_config("{backbone: {name: mobilenet_v2, alpha: 0.35" + freeze +
+                                           "}, head: [flatten, dense: 3]}")),
         engine(
             model::build_model(config.model, config.data, trainer::test::sample({32, 32, 3}, 3), 1),
             config, open_test_backends(1), engine::Engine::Use::kTrain) {}
@@ -48,7 +48,7 @@ TEST_CASE(
   CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).where == Where::kDisk);
 }
 
-TEST_CASE("feature plan: runs share files, also for one epoch, unless the config says memory") {
+TEST_CASE("feature plan: runs share files, also for one epoch, unless the config asks for memory") {
   Subject subject(", freeze: all");
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto, FeatureSharing::kRuns, 1);
   CHECK(plan.where == Where::kDisk);

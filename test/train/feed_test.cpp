@@ -10,7 +10,7 @@ namespace {
 using namespace support;
 
 // The samples of the batches from `first` to `end`.
-std::vector<std::int64_t> indices_of(Feed& feed, std::int64_t batches, bool look_ahead) {
+std::vector<std::int64_t> read_indices(Feed& feed, std::int64_t batches, bool look_ahead) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = 0; i < batches; ++i) {
     if (look_ahead) feed.look_ahead();
@@ -21,7 +21,7 @@ std::vector<std::int64_t> indices_of(Feed& feed, std::int64_t batches, bool look
   return all;
 }
 
-data::LoaderOptions options_of(std::int64_t first, std::int64_t end) {
+data::LoaderOptions build_options(std::int64_t first, std::int64_t end) {
   data::LoaderOptions options;
   options.batch_size = 4;
   options.shuffle = true;
@@ -45,29 +45,29 @@ struct Subject {
 
 TEST_CASE("feed: batches are in order from any first step, with and without look_ahead()") {
   Subject subject;
-  Feed whole(*subject.trial.train, nullptr, subject.engine, options_of(0, 12));
-  const std::vector<std::int64_t> all = indices_of(whole, 12, false);
+  Feed whole(*subject.trial.train, nullptr, subject.engine, build_options(0, 12));
+  const std::vector<std::int64_t> all = read_indices(whole, 12, false);
   CHECK(all.size() == 48);
-  Feed later(*subject.trial.train, nullptr, subject.engine, options_of(5, 12));
-  CHECK(indices_of(later, 7, true) == std::vector<std::int64_t>(all.begin() + 20, all.end()));
+  Feed later(*subject.trial.train, nullptr, subject.engine, build_options(5, 12));
+  CHECK(read_indices(later, 7, true) == std::vector<std::int64_t>(all.begin() + 20, all.end()));
 }
 
 TEST_CASE(
     "feed: a sample that cannot be read is an error when its batch is due or looked at ahead") {
   Subject subject;
-  data::LoaderOptions options = options_of(0, 6);
+  data::LoaderOptions options = build_options(0, 6);
   options.shuffle = false;
   subject.trial.train->unreadable_samples = {9};
   for (const bool look_ahead : {false, true}) {
     Feed feed(*subject.trial.train, nullptr, subject.engine, options);
-    CHECK(indices_of(feed, 2, true).size() == 8);
+    CHECK(read_indices(feed, 2, true).size() == 8);
     CHECK_THROWS_AS((look_ahead ? feed.look_ahead() : static_cast<void>(feed.next())), DataError);
   }
 }
 
 TEST_CASE("feed: features are stored in the first epoch and returned from the second epoch on") {
   Trial trial(run_config());
-  trial.config = trainer::test::config_of(
+  trial.config = trainer::test::build_config(
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 2]}",
       "data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 2, train_samples: 6}}\n");
   trial.config.train.batch_size = 4;
@@ -78,7 +78,7 @@ TEST_CASE("feed: features are stored in the first epoch and returned from the se
   engine.initialise(1);
   REQUIRE(engine.prefix() != nullptr);
   data::FeatureDataset features(*data.train, engine.prefix()->shape(), engine.prefix()->type(), {});
-  Feed feed(*data.train, &features, engine, options_of(0, 4));  // two batches an epoch
+  Feed feed(*data.train, &features, engine, build_options(0, 4));  // two batches per epoch
   const auto bytes = static_cast<std::size_t>(engine.prefix()->shape().elements()) *
                      size_of(engine.prefix()->type());
   backend::Scalars scalars;

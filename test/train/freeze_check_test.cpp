@@ -9,7 +9,8 @@ namespace {
 
 struct Job {
   explicit Job(const std::string& backbone)
-      : config(test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35, " + backbone +
+      : config(
+            test::build_config("{backbone: {name: mobilenet_v2, alpha: 0.35, " + backbone +
                                    "}, head: [global_average_pool, dense: 3]}",
                                "optimizer: {sgd: {learning_rate: 0.5}}\nparallel: {threads: 1}\n")),
         engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),

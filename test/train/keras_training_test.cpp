@@ -21,7 +21,7 @@ using nlohmann::json;
 
 namespace {
 
-config::Config config_of(const json& run) {
+config::Config build_config(const json& run) {
   json text;
   text["model"] = run["model"];
   text["optimizer"] = run["optimizer"];
@@ -61,12 +61,12 @@ struct Batch {
   std::vector<float> rows;  // labels with weights, where the run has them
 };
 
-std::uint8_t pixel_of(std::int64_t sample, std::int64_t label, std::int64_t i) {
+std::uint8_t make_pixel(std::int64_t sample, std::int64_t label, std::int64_t i) {
   return static_cast<std::uint8_t>((i * 31 + sample * 17 + i * sample % 23 + label * i * 5) % 256);
 }
-float weight_of(std::int64_t sample) { return 0.75f * static_cast<float>(7 * sample % 5); }
+float find_weight(std::int64_t sample) { return 0.75f * static_cast<float>(7 * sample % 5); }
 
-Batch batch_of(const json& run, std::int64_t step) {
+Batch make_batch(const json& run, std::int64_t step) {
   Batch batch;
   const auto size = run["batch_size"].get<std::int64_t>(),
              samples = run["samples"].get<std::int64_t>();
@@ -77,20 +77,20 @@ Batch batch_of(const json& run, std::int64_t step) {
   const std::int64_t first = step % ((samples + size - 1) / size) * size;
   for (std::int64_t s = first; s < std::min(first + size, samples); ++s) {
     const std::int64_t label = s % classes;
-    for (std::int64_t i = 0; i < pixels; ++i) batch.images.push_back(pixel_of(s, label, i));
+    for (std::int64_t i = 0; i < pixels; ++i) batch.images.push_back(make_pixel(s, label, i));
     batch.labels.push_back(static_cast<std::int32_t>(label));
     if (!run.contains("sample_weight")) continue;
     const bool binary = run["model"]["loss"] == "binary_cross_entropy";
     std::vector<float> row(static_cast<std::size_t>(binary ? 1 : classes));
     data::write_label_row(batch.labels.back(), row);
     batch.rows.insert(batch.rows.end(), row.begin(), row.end());
-    batch.rows.push_back(weight_of(s));
+    batch.rows.push_back(find_weight(s));
   }
   return batch;
 }
 
 void compare(const json& run, int lanes) {
-  const config::Config config = config_of(run);
+  const config::Config config = build_config(run);
   const auto shape = run["model"]["input"].get<std::vector<std::int64_t>>();
   model::SampleSpec spec;
   spec.image = Shape(shape);
@@ -109,7 +109,7 @@ void compare(const json& run, int lanes) {
   const double rate = optim::update_spec(config.optimizer).learning_rate;
   double worst = 0;
   for (std::int64_t step = 0; step < run["steps"].get<std::int64_t>(); ++step) {
-    const Batch batch = batch_of(run, step);
+    const Batch batch = make_batch(run, step);
     backend::Scalars scalars;
     scalars.learning_rate = static_cast<float>(rate);
     scalars.update = static_cast<std::uint64_t>(step + 1);
@@ -154,14 +154,14 @@ class Weighed final : public data::Dataset {
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     const std::int32_t of_class = label_at(index);
     for (std::int64_t i = 0; i < spec_.image_shape.elements(); ++i) {
-      static_cast<std::uint8_t*>(image)[i] = pixel_of(index, of_class, i);
+      static_cast<std::uint8_t*>(image)[i] = make_pixel(index, of_class, i);
     }
     *static_cast<std::int32_t*>(label) = of_class;
   }
   std::int32_t label_at(std::int64_t index) const override {
     return static_cast<std::int32_t>(index % classes_);
   }
-  float weight_at(std::int64_t index) const override { return weight_of(index); }
+  float weight_at(std::int64_t index) const override { return find_weight(index); }
   std::string fingerprint() const override { return "of a fixture"; }
 
  private:
@@ -176,7 +176,7 @@ TEST_CASE("evaluate: sample weights give the loss and accuracy of Keras") {
     CAPTURE(name);
     const json run = json::parse(
         std::ifstream(test::source_file(concat("test/keras/training/", name, ".json"))));
-    const config::Config config = config_of(run);
+    const config::Config config = build_config(run);
     const Weighed dataset(run);
     const model::SampleSpec spec{dataset.spec().image_shape, DType::kUInt8, true,
                                  run["classes"].get<std::int64_t>()};

@@ -73,7 +73,7 @@ TEST_CASE("in flight: no step is launched beyond one where an evaluation or chec
 
 TEST_CASE("in flight: no step is launched beyond the end of a stage") {
   Trial trial(run_config("", "{layers: [flatten, dense: {units: 2}]}"));
-  trial.config.model = trainer::test::config_of(
+  trial.config.model = trainer::test::build_config(
                            "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all, "
                            "unfreeze: [{at: 2 steps, freeze: none}]}, head: [flatten, dense: 2]}")
                            .model;

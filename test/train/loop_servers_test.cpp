@@ -214,7 +214,8 @@ TEST_CASE("servers: the last call of hooks counts the last steps, which the work
     return Request::kContinue;
   };
   const hooks::Finish finish = servers.run();
-  CHECK(counts.seconds == 0);  // the clock stands still but for the hook, which is no step's time
+  CHECK(counts.seconds ==
+        0);  // the clock stands still but for the hook, which is not a step's time
   CHECK(servers.failure == "");
   CHECK(servers.worked.load() == FinishReason::kDone);
   CHECK(finish.steps == 120);

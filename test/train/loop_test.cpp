@@ -18,7 +18,7 @@ namespace {
 
 using namespace support;
 
-std::string error_of(const std::function<void()>& run, int& code) {
+std::string catch_error(const std::function<void()>& run, int& code) {
   try {
     run();
   } catch (const Error& error) {
@@ -241,7 +241,7 @@ TEST_CASE("train: a run that is stopped and resumed equals an uninterrupted run 
   for (const std::int64_t at : {1, 3, 5}) {
     CAPTURE(at);
     config::Config config = run_config("", kBatchNorm);
-    config.optimizer = trainer::test::config_of(kDense, accumulate).optimizer;
+    config.optimizer = trainer::test::build_config(kDense, accumulate).optimizer;
     config.train.epochs = 2;
     Trial whole(config), parts(config);
     const std::string wanted = whole.run().parameters_sha256;
@@ -285,7 +285,7 @@ TEST_CASE("train: drop_remainder gives epochs of whole batches and a resume in a
   }
   int code = 0;
   whole.config.data.drop_remainder = false;
-  check_contains(error_of([&] { whole.run(Start::kResume); }, code),
+  check_contains(catch_error([&] { whole.run(Start::kResume); }, code),
                  "data.drop_remainder was true");
   CHECK(code == kExitData);
 }
@@ -335,7 +335,7 @@ TEST_CASE("train: unreadable data save the steps before, and the error names the
   trial.config.data.shuffle = false;
   trial.train->unreadable_samples = {13};  // step 4
   int code = 0;
-  const std::string error = error_of([&] { trial.run(); }, code);
+  const std::string error = catch_error([&] { trial.run(); }, code);
   CHECK(code == kExitData);
   check_contains(error, "sample 13 cannot be read");
   check_contains(error, "Stopped after step 3, saved as ");
@@ -355,7 +355,7 @@ TEST_CASE(
   SUBCASE("it cannot be read") { trial.train->unreadable_samples = {20}; }
   SUBCASE("it is not finite") { trial.train->infinite_samples = {20}; }
   int code = 0;  // 20 is in the third batch of step 2
-  check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 1");
+  check_contains(catch_error([&] { trial.run(); }, code), "Stopped after step 1");
   CHECK(code == kExitData);
   trial.train->unreadable_samples.clear();
   trial.train->infinite_samples.clear();
@@ -367,7 +367,7 @@ TEST_CASE("train: an unreadable validation split ends the run after its step") {
   trial.add_split(Split::kValidation);
   trial.validation().unreadable_samples = {5};
   int code = 0;
-  check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 2");
+  check_contains(catch_error([&] { trial.run(); }, code), "Stopped after step 2");
   CHECK(code == kExitData);
   CHECK(newest_step(trial) == 2);
 }
@@ -381,7 +381,7 @@ TEST_CASE(
     return Request::kContinue;
   };
   int code = 0;
-  const std::string error = error_of([&] { trial.run(); }, code);
+  const std::string error = catch_error([&] { trial.run(); }, code);
   CHECK(code == kExitCheck);
   check_contains(error,
                  "the loss is not finite at step 3 (epoch 1, learning rate 0.1): first seen in");
@@ -396,7 +396,7 @@ TEST_CASE("train: a loss that is not finite because of the data has exit code 3"
   trial.config.data.shuffle = false;
   trial.train->infinite_samples = {9};  // step 3
   int code = 0;
-  const std::string error = error_of([&] { trial.run(); }, code);
+  const std::string error = catch_error([&] { trial.run(); }, code);
   CHECK(code == kExitData);
   check_contains(error, "Stopped after step 2");
   CHECK(newest_step(trial) == 2);
@@ -410,7 +410,7 @@ TEST_CASE("train: an update that is not finite is an error with the variable, st
   trial.train->infinite_samples = {9};  // step 3
   trial.train->not_finite = NAN;  // of which oneDNN's relu makes 0, so that the loss is finite
   int code = 0;
-  const std::string error = error_of([&] { trial.run(); }, code);
+  const std::string error = catch_error([&] { trial.run(); }, code);
   CHECK(code == kExitData);
   check_contains(
       error,
@@ -432,7 +432,7 @@ TEST_CASE("train: a moving statistic that is not finite is an error with its nam
       return Request::kContinue;
     };
     int code = 0;
-    const std::string error = error_of([&] { trial.run(); }, code);
+    const std::string error = catch_error([&] { trial.run(); }, code);
     CHECK(code == kExitCheck);
     check_contains(error, "the update is not finite at step 3 ");
     check_contains(error, "first seen in variable batch_normalization/moving_variance. Last good");
@@ -446,7 +446,7 @@ TEST_CASE("train: the last good checkpoint stays when variables are not finite")
     return Request::kContinue;
   };
   int code = 0;
-  const std::string error = error_of([&] { trial.run(); }, code);
+  const std::string error = catch_error([&] { trial.run(); }, code);
   CHECK(code == kExitCheck);
   check_contains(error, "variable dense/bias is not finite after step 4 (learning rate 0.1)");
   CHECK(newest_step(trial) == 2);
@@ -500,7 +500,7 @@ TEST_CASE("restore_best: the run ends with the parameters of the best evaluation
 }
 
 TEST_CASE("train: the rate falls by reduce_on_plateau, also in a resumed run") {
-  const auto rates_of = [&](std::int64_t stop_after) {
+  const auto read_rates = [&](std::int64_t stop_after) {
     Trial trial(run_config("run: {evaluate_every: 1 steps, checkpoint_every: 1 steps}\n"));
     trial.config.train.epochs = 2;
     // An improvement by 1 never comes.
@@ -514,7 +514,7 @@ TEST_CASE("train: the rate falls by reduce_on_plateau, also in a resumed run") {
     if (stop_after > 0) trial.run(Start::kResume);
     return trial.rates;
   };
-  const std::vector<double> rates = rates_of(0);
+  const std::vector<double> rates = read_rates(0);
   // Evaluated after every step: the first is the best, then two are waited for.
   const std::vector<double> expected{0.1,   0.1,    0.1,    0.05,    0.05,    0.025,
                                      0.025, 0.0125, 0.0125, 0.00625, 0.00625, 0.003125};
@@ -522,7 +522,7 @@ TEST_CASE("train: the rate falls by reduce_on_plateau, also in a resumed run") {
   for (std::size_t i = 0; i < rates.size(); ++i) {
     CHECK(rates[i] == doctest::Approx(expected[i]).epsilon(1e-6));
   }
-  CHECK(rates_of(5) == rates);
+  CHECK(read_rates(5) == rates);
 }
 
 TEST_CASE("train: a resume with another seed has exit code 3") {
@@ -530,7 +530,7 @@ TEST_CASE("train: a resume with another seed has exit code 3") {
   trial.run();
   int code = 0;
   trial.config.seed = 99;
-  const std::string error = error_of([&] { trial.run(Start::kResume); }, code);
+  const std::string error = catch_error([&] { trial.run(Start::kResume); }, code);
   CHECK(code == kExitData);
   check_contains(error, "seed was");
 }

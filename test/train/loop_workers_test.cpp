@@ -108,15 +108,15 @@ TEST_CASE("workers: metrics, reduced rates and restored parameters are the same 
   CHECK(ended[0].error == "");
   CHECK(ended[1].error == "");
   CHECK(ended[0].finish.parameters_sha256 == ended[1].finish.parameters_sha256);
-  const auto metrics_of = [](const hooks::Finish& finish) {
+  const auto take_metrics = [](const hooks::Finish& finish) {
     return engine::named_metrics(finish.evaluations.at(0).metrics);
   };
-  CHECK(metrics_of(ended[0].finish) == metrics_of(ended[1].finish));
-  CHECK(metrics_of(ended[0].finish).size() == 6);
+  CHECK(take_metrics(ended[0].finish) == take_metrics(ended[1].finish));
+  CHECK(take_metrics(ended[0].finish).size() == 6);
   REQUIRE(ended[0].finish.best);
-  CHECK(metrics_of(ended[0].finish).back().second == ended[0].finish.best->value);
+  CHECK(take_metrics(ended[0].finish).back().second == ended[0].finish.best->value);
   CHECK(workers.trials[0].rates.back() < 0.01);
-  // As of one process with the same global batch.
+  // One process has the same global batch.
   config.train.batch_size = 4;
   Trial alone(config);
   alone.add_split(Split::kValidation, 7);
@@ -180,7 +180,7 @@ TEST_CASE("workers: the chief has the phase times of every rank and the straggle
   const engine::StepTimes& times = ended[0].finish.times;
   REQUIRE(times.ranks() == 2);
   CHECK(times.steps() == 6);
-  // Two samples a step. What else a rank has is real time.
+  // Two samples per step. What else a rank has is real time.
   CHECK(times.mean_times(1).own() == doctest::Approx(2000).epsilon(0.01));
   CHECK(times.mean_times(0).own() < 1000);
   const auto straggler = times.straggler();
@@ -263,7 +263,7 @@ TEST_CASE("workers: a resume gives both the loss scale of the chief's checkpoint
   for (Trial& trial : workers.trials) trial.config.train.epochs = 3;
   const auto ended = workers.run(Start::kResume);
   // With scales of their own the workers would end with variables of their own, which the
-  // checkpoint at the end refuses.
+  // checkpoint at the end rejects.
   CHECK(ended[0].error == "");
   CHECK(ended[1].error == "");
   CHECK(ended[0].finish.steps == 18);
@@ -305,7 +305,7 @@ TEST_CASE("workers: a loss that is not finite ends both") {
     return Request::kContinue;
   };
   const auto ended = workers.run();
-  // The first to notice says what it is, and the other says that or that its peer has failed.
+  // The first to notice reports what it is, and the other reports that or that its peer has failed.
   for (const Ended& one : ended) {
     CAPTURE(one.error);
     CHECK((one.code == kExitCheck || one.code == kExitDevice));

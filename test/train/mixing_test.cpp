@@ -15,7 +15,7 @@
 namespace trainer::train {
 namespace {
 
-config::Config config_of(const std::string& model, int classes, const std::string& augment) {
+config::Config build_config(const std::string& model, int classes, const std::string& augment) {
   const std::string text =
       "model: {" + model + "}\n" +
       "data: {format: synthetic, synthetic: {shape: [6, 6, 1], classes: " +
@@ -87,10 +87,10 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
 }  // namespace
 
 TEST_CASE("mixup: a training step takes shares of classes, and an evaluation takes class indices") {
-  check(config_of("layers: [flatten, dense: 2]", 2, "mixup"), softmax_loss);
-  check(config_of("layers: [flatten, dense: 2], label_smoothing: 0", 2, "mixup: 2, cutmix"),
+  check(build_config("layers: [flatten, dense: 2]", 2, "mixup"), softmax_loss);
+  check(build_config("layers: [flatten, dense: 2], label_smoothing: 0", 2, "mixup: 2, cutmix"),
         softmax_loss);
-  check(config_of("loss: binary_cross_entropy, layers: [flatten, dense: 1]", 2, "mixup: 2"),
+  check(build_config("loss: binary_cross_entropy, layers: [flatten, dense: 1]", 2, "mixup: 2"),
         binary_loss);
 }
 
@@ -266,7 +266,7 @@ TEST_CASE(
 
 TEST_CASE("mixup: the layer of values that are not finite is found") {
   const config::Config config =
-      config_of("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
+      build_config("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);

@@ -276,15 +276,15 @@ TEST_CASE("class_weight is part of the training loss, not of the evaluation loss
   const data::Datasets data = open_training_data(floats.config);
   const graph::Graph model = model::build_model(floats.config.model, floats.config.data,
                                                 sample_spec(data), floats.config.seed);
-  const auto weights_of = [](const graph::Graph& graph) {
+  const auto get_weights = [](const graph::Graph& graph) {
     for (const graph::Node& node : graph.nodes) {
       if (const auto* loss = std::get_if<graph::Loss>(&node.op)) return loss->class_weight;
     }
     return std::vector<float>{-1};
   };
   const std::vector<float> expected{1, 3, 1};
-  CHECK(weights_of(compile::training_graph(model, {})) == expected);
-  CHECK(weights_of(compile::evaluation_graph(model, {}, false)).empty());
+  CHECK(get_weights(compile::training_graph(model, {})) == expected);
+  CHECK(get_weights(compile::evaluation_graph(model, {}, false)).empty());
 }
 
 }  // namespace trainer::train

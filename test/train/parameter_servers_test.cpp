@@ -47,8 +47,8 @@ TEST_CASE("servers: tasks agree on cluster and config, except for keys of one ta
 TEST_CASE("servers: workers agree on the training data and the frozen tensors") {
   const auto common = [](const std::string& freeze, std::int64_t samples, std::uint64_t seed) {
     Trial trial(run_config(), samples);
-    trial.config = trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" + freeze +
-                                            "}, head: [flatten, dense: 2]}");
+    trial.config = trainer::test::build_config("{backbone: {name: mobilenet_v2, alpha: 0.35" +
+                                               freeze + "}, head: [flatten, dense: 2]}");
     engine::Replicas engine(model::build_model(trial.config.model, trial.config.data,
                                                trainer::test::sample({32, 32, 3}, 2), 1),
                             trial.config, open_test_backends(1), engine::Engine::Use::kTrain);

@@ -28,7 +28,8 @@ cluster::Identity worker(int rank, int size, int port = 0) {
 }
 
 std::string problem(const std::string& parallel, int size, int servers = 0) {
-  const config::Config config = trainer::test::config_of(kModel, "parallel: {" + parallel + "}\n");
+  const config::Config config =
+      trainer::test::build_config(kModel, "parallel: {" + parallel + "}\n");
   cluster::Identity who = worker(0, size);
   for (int i = 0; i < servers; ++i) who.cluster.ps.push_back({"localhost", 1000 + i});
   try {
@@ -72,7 +73,7 @@ TEST_CASE("workers: settings that do not fit the number of workers are an error"
 
 TEST_CASE(
     "ProcessGroup: two ranks have sums, names of hosts and values that the chief broadcasts") {
-  config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
+  config::Config config = trainer::test::build_config(kModel, "parallel: {lr_scaling: none}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;
   const auto work = [&](int rank) {
@@ -108,7 +109,7 @@ TEST_CASE(
 
 TEST_CASE("ProcessGroup prints on rank 0 how three ranks sum, and the key that decides it") {
   const auto printed_with = [](const char* keys) {
-    const config::Config config = trainer::test::config_of(
+    const config::Config config = trainer::test::build_config(
         kModel, concat("parallel: {device: cpu, lr_scaling: none", keys, "}\n"));
     const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
     const cluster::ReservedPort port;
@@ -129,7 +130,7 @@ TEST_CASE("ProcessGroup prints on rank 0 how three ranks sum, and the key that d
 }
 
 TEST_CASE("ProcessGroup: the error of binaries of two commits names the builds on both") {
-  const config::Config config = trainer::test::config_of(
+  const config::Config config = trainer::test::build_config(
       kModel, "parallel: {lr_scaling: none, threads: 1, timeout: 20 seconds}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;

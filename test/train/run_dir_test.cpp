@@ -22,7 +22,7 @@ void touch(const Path& path) {
 TEST_CASE("run folder: one with checkpoints is an error unless it is resumed or overwritten") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
-  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   prepare_run_folder(run, config, Start::kFresh);
   CHECK(std::filesystem::is_empty(checkpoint_folder(run)));
   CHECK_NOTHROW(prepare_run_folder(run, config, Start::kFresh));
@@ -47,7 +47,7 @@ TEST_CASE("run folder: one with checkpoints is an error unless it is resumed or 
 
 TEST_CASE("prepare_run_folder reports a folder that cannot be made as an error of files") {
   const TemporaryFolder folder;
-  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   touch(folder.path() / "file");
   CHECK_THROWS_WITH_AS(prepare_run_folder(folder.path() / "file" / "run", config, Start::kFresh),
                        doctest::Contains("choose another folder with --run-dir"), DataError);
@@ -56,7 +56,7 @@ TEST_CASE("prepare_run_folder reports a folder that cannot be made as an error o
 TEST_CASE("run folder: temporary files of killed writers are removed, and other files stay") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run";
-  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   prepare_run_folder(run, config, Start::kFresh);
   for (const char* own : {"run.json", "config.yaml", "metrics.jsonl", "data_report.txt"}) {
     touch(run / concat(own, ".tmp.4711"));
@@ -73,7 +73,7 @@ TEST_CASE("run folder: temporary files of killed writers are removed, and other 
 }
 
 TEST_CASE("run folder: a config.yaml without checkpoints is an error and does not change") {
-  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
     const TemporaryFolder folder;
     touch(folder.path() / "config.yaml");
@@ -84,7 +84,7 @@ TEST_CASE("run folder: a config.yaml without checkpoints is an error and does no
 }
 
 TEST_CASE("run folder: it is run.dir, or is named below runs/") {
-  config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   config.name = "digits";
   CHECK(run_folder(config) == Path("runs/digits"));
   config.run.dir = "elsewhere";
@@ -94,7 +94,7 @@ TEST_CASE("run folder: it is run.dir, or is named below runs/") {
 TEST_CASE("run folder: a link in the place of a file that training writes is an error") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "run", victim = folder.path() / "victim";
-  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   prepare_run_folder(run, config, Start::kFresh);
   touch(checkpoint_folder(run) / "step-00000001.safetensors");
   touch(run / "tensorboard" / "train" / "events");
@@ -124,7 +124,7 @@ TEST_CASE("run folder: one in a folder of images is an error at the first start"
   const TemporaryFolder folder;
   const Path images = folder.path() / "images";
   touch(images / "cat" / "1.png");
-  config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   config.data.format = config::DataFormat::kImageFolder;
   config.data.path = images;
   for (const Path& run : {images, images / "runs" / "a", images / "cat" / ".." / "run"}) {

@@ -9,7 +9,7 @@ namespace trainer::train {
 namespace {
 
 config::Config staged(const std::string& unfreeze, const std::string& rest = "") {
-  config::Config config = trainer::test::config_of(
+  config::Config config = trainer::test::build_config(
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all, unfreeze: [" + unfreeze +
           "]}, head: [global_average_pool, dense: 3]}",
       rest);
@@ -18,8 +18,8 @@ config::Config staged(const std::string& unfreeze, const std::string& rest = "")
   return config;
 }
 
-// 5 steps an epoch.
-TrainingPlan plan_of(const config::Config& config) { return plan_steps(config, 20); }
+// 5 steps per epoch.
+TrainingPlan plan_epochs(const config::Config& config) { return plan_steps(config, 20); }
 
 const char* const kTwo =
     "{at: 3 steps, freeze: '[:-3]', learning_rate_multiplier: 0.5}, "
@@ -29,7 +29,7 @@ const char* const kTwo =
 
 TEST_CASE("stages: a stage is a function of the step") {
   const config::Config config = staged(kTwo);
-  const Stages stages(config, plan_of(config));
+  const Stages stages(config, plan_epochs(config));
   CHECK(stages.count() == 3);
   CHECK(stages.first_steps() == std::vector<std::int64_t>{0, 3, 10});
   for (const auto& [step, stage] : {std::pair{0, 0}, {2, 0}, {3, 1}, {9, 1}, {10, 2}, {1000, 2}}) {
@@ -43,7 +43,7 @@ TEST_CASE("stages: a stage is a function of the step") {
 
 TEST_CASE("stages: the error of entries out of order has the key of the entry") {
   const config::Config config = staged("{at: 2 epochs, freeze: none}, {at: 10 steps, freeze: all}");
-  CHECK_THROWS_WITH_AS(Stages(config, plan_of(config)),
+  CHECK_THROWS_WITH_AS(Stages(config, plan_epochs(config)),
                        doctest::Contains("model.backbone.unfreeze[1].at: 10 steps is step 10, not "
                                          "after step 10 of the entry before"),
                        ConfigError);
@@ -52,7 +52,7 @@ TEST_CASE("stages: the error of entries out of order has the key of the entry") 
 TEST_CASE("stages: learning_rate_multiplier of an entry applies from its step on") {
   const std::string constant = "optimizer: {sgd: {learning_rate: 0.8}}\n";
   const config::Config config = staged(kTwo, constant);
-  const optim::LearningRate rate = staged_learning_rate(config, plan_of(config));
+  const optim::LearningRate rate = staged_learning_rate(config, plan_epochs(config));
   CHECK(rate(2) == doctest::Approx(0.8));
   CHECK(rate(3) == doctest::Approx(0.4));
   CHECK(rate(9) == doctest::Approx(0.4));
@@ -62,7 +62,7 @@ TEST_CASE("stages: learning_rate_multiplier of an entry applies from its step on
 TEST_CASE(
     "stages: each has its frozen layers, and each parameter the step from which it is trained") {
   const config::Config config = staged(kTwo);
-  const Stages stages(config, plan_of(config));
+  const Stages stages(config, plan_epochs(config));
   const auto models =
       stage_models(config, trainer::test::sample({32, 32, 3}, 3), stages.first_steps());
   REQUIRE(models.size() == 3);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace support;
 
-// What is said of a config that differs from the checkpoint's in `now`; "" when it goes on.
+// What is reported about a config that differs from the checkpoint's in `now`; "" when it goes on.
 std::string refusal(const config::Config& before, const config::Config& now,
                     std::int64_t samples = 24) {
   const Trial saved(before), resumed(now, samples);
@@ -25,7 +25,8 @@ std::string refusal(const config::Config& before, const config::Config& now,
 
 config::Config with_optimizer(const std::string& optimizer) {
   config::Config config = run_config();
-  config.optimizer = trainer::test::config_of(kDense, "optimizer: {" + optimizer + "}\n").optimizer;
+  config.optimizer =
+      trainer::test::build_config(kDense, "optimizer: {" + optimizer + "}\n").optimizer;
   return config;
 }
 

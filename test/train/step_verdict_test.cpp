@@ -7,7 +7,7 @@ namespace {
 
 using hooks::Request;
 
-StepVerdict verdict_of(const std::vector<StepVerdict>& ranks) {
+StepVerdict sum_verdicts(const std::vector<StepVerdict>& ranks) {
   StepVerdict::Numbers sum{};
   for (const StepVerdict& rank : ranks) {
     const StepVerdict::Numbers numbers = rank.to_numbers();
@@ -22,12 +22,12 @@ TEST_CASE("StepVerdict: each field alone is kept by the sum over ranks") {
   const auto check = [](const auto& set, const auto& get) {
     StepVerdict own;
     set(own);
-    const StepVerdict verdict = verdict_of({own, {}});
+    const StepVerdict verdict = sum_verdicts({own, {}});
     CHECK(get(verdict));
-    CHECK_FALSE(get(verdict_of({{}, {}})));
-    // It is no other field.
+    CHECK_FALSE(get(sum_verdicts({{}, {}})));
+    // It is not another field.
     StepVerdict rest = verdict;
-    CHECK(verdict_of({own}).to_numbers() == own.to_numbers());
+    CHECK(sum_verdicts({own}).to_numbers() == own.to_numbers());
     CHECK(rest.to_numbers() == own.to_numbers());
   };
   check([](auto& v) { v.loss = 0.5; }, [](const auto& v) { return v.loss == 0.5; });
@@ -51,7 +51,7 @@ TEST_CASE("StepVerdict: losses are summed over ranks, the penalty is not") {
   two.loss = 0.5;
   one.penalty = 3;
   two.penalty = 3;
-  const StepVerdict verdict = verdict_of({one, two, three});
+  const StepVerdict verdict = sum_verdicts({one, two, three});
   CHECK(verdict.loss == 1.5);
   CHECK(verdict.penalty == 3.0);
 }
@@ -61,7 +61,7 @@ TEST_CASE("StepVerdict: hashes of samples are summed modulo 2^64") {
   one.sample_ids = 0xffffffffffffffffu;
   two.sample_ids = 0xffffffff00000003u;
   three.sample_ids = 7;
-  CHECK(verdict_of({one, two, three}).sample_ids == 0xffffffff00000009u);
+  CHECK(sum_verdicts({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
 TEST_CASE("DueActions::merge keeps the strongest request and the actions of both") {

@@ -1,5 +1,5 @@
-// Small runs of the training loop: data that tests can damage, a hook that records what it is told,
-// a clock that stands still.
+// Small runs of the training loop: data that tests can damage, a hook that records what it
+// receives, a clock that stands still.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -123,11 +123,11 @@ constexpr const char* kBatchNorm =
     "{layers: [conv: {filters: 2}, batch_norm, activation: relu, dropout: 0.2, flatten, "
     "dense: {units: 2}]}";
 
-// 24 samples in batches of 4 make 6 steps an epoch. Nothing is evaluated or saved before the end,
-// and no checkpoint is the best, unless the config says so.
+// 24 samples in batches of 4 make 6 steps per epoch. Nothing is evaluated or saved before the end,
+// and no checkpoint is the best, unless the config asks for it.
 inline config::Config run_config(const std::string& rest = "", const std::string& model = kDense) {
   const bool has_run = rest.find("run:") != std::string::npos;
-  config::Config config = trainer::test::config_of(
+  config::Config config = trainer::test::build_config(
       model,
       concat("optimizer: {sgd: {learning_rate: 0.1, momentum: 0.9}}\n",
              has_run ? "" : "run: {evaluate_every: 1000 steps, checkpoint_every: 1000 steps}\n",
@@ -195,7 +195,7 @@ struct Trial {
   config::Config config;
   data::Datasets data;
   FloatImages* train;  // data.train
-  double seconds = 0;  // of the clock
+  double seconds = 0;  // the time of the clock
   RecordingHook::AtStep at_step;
   std::function<std::unique_ptr<hooks::Hook>()>
       make_hook;  // one more hook of the chief; may be null

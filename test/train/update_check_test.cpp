@@ -21,7 +21,7 @@ constexpr const char* kDead =
     "{layers: [flatten, dense: {units: 3, activation: relu, name: hidden, "
     "bias_initializer: {constant: {value: -100}}}, dense: {units: 2, name: last}]}";
 
-config::Config config_of(std::int64_t steps, const char* model, const std::string& rest = "") {
+config::Config build_config(std::int64_t steps, const char* model, const std::string& rest = "") {
   config::Config config = run_config(rest, model);
   config.train.epochs.reset();
   config.train.max_steps = steps;
@@ -42,7 +42,7 @@ std::vector<std::string> reports(const Trial& trial) {
 }  // namespace
 
 TEST_CASE("train: parameters that no gradient reaches in updates 1, 10 and 50 cause one warning") {
-  Trial trial(config_of(60, kDead));
+  Trial trial(build_config(60, kDead));
   std::size_t warnings_at_49 = 1, warnings_at_51 = 0;
   trial.at_step = [&](std::int64_t step) {
     if (step == 49) warnings_at_49 = reports(trial).size();
@@ -63,13 +63,13 @@ TEST_CASE("train: parameters that no gradient reaches in updates 1, 10 and 50 ca
 }
 
 TEST_CASE("train: a run of less than 50 updates warns of parameters without a change") {
-  Trial trial(config_of(6, kDead));
+  Trial trial(build_config(6, kDead));
   trial.run();
   REQUIRE(reports(trial).size() == 1);
   CHECK(contains(reports(trial)[0], "'last/kernel' (layer last"));
   CHECK(contains(reports(trial)[0], "is 0 in all updates of this run"));
   // In a run of one update, a layer of zeros may hide the layers before it.
-  Trial single(config_of(1, kDead));
+  Trial single(build_config(1, kDead));
   single.run();
   CHECK(reports(single).empty());
 }
@@ -77,9 +77,9 @@ TEST_CASE("train: a run of less than 50 updates warns of parameters without a ch
 TEST_CASE(
     "train: weight decay of a parameter without a gradient causes a warning after 50 updates") {
   for (const std::int64_t steps : {49, 50}) {
-    Trial trial(config_of(steps, kDead));
+    Trial trial(build_config(steps, kDead));
     trial.config.optimizer =
-        trainer::test::config_of(kDead, "optimizer: {adamw: {weight_decay: 0.1}}\n").optimizer;
+        trainer::test::build_config(kDead, "optimizer: {adamw: {weight_decay: 0.1}}\n").optimizer;
     trial.run();
     CAPTURE(steps);
     // The decay of the last kernel is the same; a decayed bias of 100 rounds to another value.
@@ -88,9 +88,9 @@ TEST_CASE(
 }
 
 TEST_CASE("train: a warning of updates that are too small for the values has the learning rate") {
-  Trial trial(config_of(50, kDense));
+  Trial trial(build_config(50, kDense));
   trial.config.optimizer =
-      trainer::test::config_of(kDense, "optimizer: {sgd: {learning_rate: 1.0e-12}}\n").optimizer;
+      trainer::test::build_config(kDense, "optimizer: {sgd: {learning_rate: 1.0e-12}}\n").optimizer;
   trial.run();
   REQUIRE(reports(trial).size() == 1);
   CHECK(reports(trial)[0].find("50 updates did not change 'dense/kernel'") == 0);
@@ -99,7 +99,7 @@ TEST_CASE("train: a warning of updates that are too small for the values has the
 
 TEST_CASE("train: parameters that move and biases that batch norm cancels cause no warning") {
   for (const char* model : {kDense, kBatchNorm}) {
-    Trial trial(config_of(50, model));
+    Trial trial(build_config(50, model));
     trial.run();
     CAPTURE(model);
     CHECK(reports(trial).empty());
@@ -107,21 +107,21 @@ TEST_CASE("train: parameters that move and biases that batch norm cancels cause 
 }
 
 TEST_CASE("train: updates with a learning rate of 0 are not counted") {
-  Trial trial(config_of(60, kDead,
-                        "schedule: {polynomial: {decay_over: 1 steps, end_learning_rate: 0}}\n"));
+  Trial trial(build_config(
+      60, kDead, "schedule: {polynomial: {decay_over: 1 steps, end_learning_rate: 0}}\n"));
   trial.run();
   CHECK(trial.rates.back() == 0);
   CHECK(reports(trial).empty());
 }
 
 TEST_CASE("train: a resumed run counts updates from its start and warns once") {
-  Trial trial(config_of(40, kDead));
+  Trial trial(build_config(40, kDead));
   trial.at_step = [](std::int64_t step) {
     return step == 30 ? Request::kStop : Request::kContinue;
   };
   trial.run();
   CHECK(reports(trial).size() == 1);  // of 30 updates
-  Trial late(config_of(70, kDead));
+  Trial late(build_config(70, kDead));
   late.at_step = [](std::int64_t step) {
     if (step == 55) std::raise(SIGUSR1);
     return Request::kContinue;
@@ -167,9 +167,9 @@ class ByteImages final : public data::Dataset {
 
 TEST_CASE(
     "train: layers that a stage unfreezes are watched from the stage on, and frozen ones are not") {
-  Trial trial(config_of(56, kDense));
+  Trial trial(build_config(56, kDense));
   trial.config.model =
-      trainer::test::config_of(
+      trainer::test::build_config(
           "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all, batch_norm: eval, "
           "unfreeze: [{at: 50 steps, freeze: '[:-3]'}]}, "
           "head: [global_average_pool, dense: {units: 2, name: last, kernel_initializer: zeros}]}")
@@ -178,7 +178,7 @@ TEST_CASE(
   trial.data.train = std::make_unique<ByteImages>();
   trial.data.image_shape = Shape({32, 32, 3});
   trial.data.image_type = DType::kUInt8;
-  trial.config.schedule = trainer::test::config_of(
+  trial.config.schedule = trainer::test::build_config(
                               kDense, "schedule: {milestones: {at: [50 steps], factor: 1.0e-14}}\n")
                               .schedule;
   trial.run();

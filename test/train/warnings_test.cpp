@@ -10,8 +10,8 @@ namespace {
 // The warnings of a backbone with these keys, for 5 steps per epoch, and without data.
 struct Warnings {
   explicit Warnings(const std::string& keys, std::int64_t epochs = 2, std::int64_t batch = 4) {
-    config::Config config = trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" +
-                                                     keys + "}, head: [flatten, dense: 3]}");
+    config::Config config = trainer::test::build_config(
+        "{backbone: {name: mobilenet_v2, alpha: 0.35" + keys + "}, head: [flatten, dense: 3]}");
     config.train.batch_size = batch;
     config.train.epochs = static_cast<double>(epochs);
     with_data = config_warnings(config, trainer::test::sample({32, 32, 3}, 3),
@@ -30,7 +30,7 @@ void check_one(const std::vector<std::string>& warnings, const std::string& text
 }  // namespace
 
 TEST_CASE("warnings: a plain model and frozen layers with weights have none") {
-  CHECK(config_warnings(trainer::test::config_of("{layers: [flatten, dense: 3]}"),
+  CHECK(config_warnings(trainer::test::build_config("{layers: [flatten, dense: 3]}"),
                         trainer::test::sample({4, 4, 1}, 3), std::nullopt)
             .empty());
   CHECK(Warnings("", 600).with_data.empty());  // 3,000 steps
@@ -41,7 +41,7 @@ TEST_CASE("warnings: one reports noise of random_erasing that is cut at the rang
   using Mode = config::RandomErasing::Mode;
   using Preset = config::PreprocessPreset;
   const auto find_warnings = [](Mode mode, Preset preset) {
-    config::Config config = trainer::test::config_of("{layers: [flatten, dense: 3]}");
+    config::Config config = trainer::test::build_config("{layers: [flatten, dense: 3]}");
     config.data.preprocess = preset;
     config::RandomErasing erasing;
     erasing.mode = mode;
@@ -92,7 +92,7 @@ TEST_CASE(
 TEST_CASE(
     "warnings: batch norm without weights causes one up to the last step at which statistics lag") {
   const auto warnings = [](const std::string& layers, std::int64_t steps) {
-    config::Config config = trainer::test::config_of("{layers: [" + layers + "]}");
+    config::Config config = trainer::test::build_config("{layers: [" + layers + "]}");
     config.train.epochs.reset();
     config.train.max_steps = steps;
     return config_warnings(config, trainer::test::sample({4, 4, 1}, 3), plan_steps(config, 320));

@@ -92,8 +92,8 @@ class NotedBackend final : public backend::Backend {
 };
 
 config::Config small_config() {
-  config::Config config =
-      test::config_of("{layers: [flatten, dense: 3]}", "optimizer: {sgd: {learning_rate: 0.01}}\n");
+  config::Config config = test::build_config("{layers: [flatten, dense: 3]}",
+                                             "optimizer: {sgd: {learning_rate: 0.01}}\n");
   config.train.batch_size = 8;
   config.data.format = config::DataFormat::kSynthetic;
   config.data.synthetic.train_samples = 80;

@@ -167,7 +167,7 @@ TEST_CASE("read_step_seconds: the output of a benchmark, the time of a step") {
 }
 
 TEST_CASE("measure_step: the gradients of the model in the order of backward") {
-  config::Config config = test::config_of(
+  config::Config config = test::build_config(
       "{layers: [conv: {filters: 4, use_bias: false}, batch_norm, activation: relu, flatten, "
       "dense: "
       "3]}",

@@ -24,8 +24,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-config::Config config_of(std::int64_t replicas) {
-  config::Config config = test::config_of(
+config::Config build_config(std::int64_t replicas) {
+  config::Config config = test::build_config(
       "{layers: [conv: {filters: 8, activation: relu, name: first}, max_pool, flatten, dense: "
       "{units: 3, name: last}]}",
       "optimizer: {sgd: {learning_rate: 0.01}}\nparallel: {bucket_mb: 0.0001}\n");
@@ -67,7 +67,7 @@ struct Profiled {
 TEST_CASE("profile: times and work of layers, at most the time of a step in total") {
   for (const std::int64_t replicas : {1, 2}) {
     CAPTURE(replicas);
-    const Profiled profiled(config_of(replicas), 4);
+    const Profiled profiled(build_config(replicas), 4);
     const LayerProfile& layers = profiled.layers;
     CHECK(layers.has_layers);
     CHECK(layers.ranks == replicas);
@@ -96,7 +96,7 @@ TEST_CASE("profile: times and work of layers, at most the time of a step in tota
 
 TEST_CASE(
     "profile: the trace has the steps, phases around their layers, and buckets between ranks") {
-  const Profiled profiled(config_of(2), 3);
+  const Profiled profiled(build_config(2), 3);
   const Json trace = Json::parse(trace_json(profiled.layers));
   CHECK(trace.at("displayTimeUnit") == "ms");
   std::map<int, std::string> processes;
@@ -172,7 +172,7 @@ TEST_CASE("profile: a trace, one line for each thread of the loader") {
 }
 
 TEST_CASE("profile: printed as text and as a JSON event") {
-  const Profiled profiled(config_of(1), 2);
+  const Profiled profiled(build_config(1), 2);
   Profile profile{profiled.layers, {}, {1e9, {2e9, 8e9, 1e3}}};
   profile.input.images_per_second = 100;
   profile.input.devices_fed = 2;
@@ -226,7 +226,7 @@ class SlowImages final : public data::Dataset {
 
 TEST_CASE("profile: stages of the input, its rate and the number of threads that it needs") {
   const SlowImages images;
-  config::Config config = config_of(1);
+  config::Config config = build_config(1);
   config.train.batch_size = 4;
   config.data.threads = 1;
   const InputProfile profile = profile_input(images, config, 0.2, 500, 2);
@@ -244,8 +244,8 @@ TEST_CASE("profile: stages of the input, its rate and the number of threads that
 }
 
 TEST_CASE("profile: samples in memory, no thread is suggested") {
-  const Profiled profiled(config_of(1), 1);
-  CHECK(profile_input(*profiled.data.train, config_of(1), 0.01, 500, 2).suggested_threads == 0);
+  const Profiled profiled(build_config(1), 1);
+  CHECK(profile_input(*profiled.data.train, build_config(1), 0.01, 500, 2).suggested_threads == 0);
 }
 
 TEST_CASE("profile: the minimum time of a layer, the larger of its operations and its operands") {
@@ -267,7 +267,7 @@ TEST_CASE("profile: the minimum time of a layer, the larger of its operations an
 }
 
 TEST_CASE("profile: operands of a layer, its values and its parameters, each counted once") {
-  const Profiled profiled(config_of(1), 1);
+  const Profiled profiled(build_config(1), 1);
   const Limits limits{1, {1, 1, 0}};
   for (const ProfileRow& row : profiled.layers.rows) {
     CAPTURE(row.name);
@@ -286,7 +286,7 @@ TEST_CASE("measure_bandwidth: caches are faster than memory, with one and severa
 }
 
 TEST_CASE("measure_peak: does not depend on the model of the config") {
-  config::Config config = config_of(2);
+  config::Config config = build_config(2);
   config.data.preprocess = config::PreprocessPreset::kCaffe;  // for images of three channels
   CHECK(measure_peak(config, 0) > 1e8);
 }

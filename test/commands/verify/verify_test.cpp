@@ -14,11 +14,11 @@ namespace {
 
 struct Subject {
   explicit Subject(const std::string& layers, std::uint64_t seed = 42)
-      : config(test::config_of("{layers: [" + layers + "]}",
-                               "data: {format: synthetic, synthetic: {train_samples: 101, "
-                               "test_samples: 30, shape: [8, 8, 1], classes: 3}}\n"
-                               "optimizer: {adam: {learning_rate: 1.0e-3}, ema: 0.9}\n" +
-                                   concat("seed: ", seed, "\n"))),
+      : config(test::build_config("{layers: [" + layers + "]}",
+                                  "data: {format: synthetic, synthetic: {train_samples: 101, "
+                                  "test_samples: 30, shape: [8, 8, 1], classes: 3}}\n"
+                                  "optimizer: {adam: {learning_rate: 1.0e-3}, ema: 0.9}\n" +
+                                      concat("seed: ", seed, "\n"))),
         data(train::open_training_data(config)) {
     config.train.batch_size = 16;
     model = model::build_model(config.model, config.data, train::sample_spec(data), config.seed);

@@ -39,7 +39,7 @@ struct Outcome {
 };
 
 struct GroupOptions {
-  std::vector<int> devices;  // of each rank
+  std::vector<int> devices;  // the device of each rank
   // No test waits as long as this, unless it waits for ever.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };

@@ -19,7 +19,7 @@ cudaError_t enqueue(cudaStream_t, std::string, std::function<void()> run, double
 
 namespace trainer::backend::cuda {
 
-using test::number_of;
+using test::find_number;
 
 // Kernels may read and write 16 bytes at a time.
 static void check_aligned(const void* address) {
@@ -33,7 +33,7 @@ void convert(const void* from, DType from_type, void* to, DType to_type, std::in
   for (const void* address : {from, static_cast<const void*>(to)}) check_aligned(address);
   fake::enqueue(stream, "convert", [=] {
     for (std::int64_t i = 0; i < count; ++i) {
-      fake::store(to, i, number_of(to_type), fake::load(from, i, number_of(from_type)));
+      fake::store(to, i, find_number(to_type), fake::load(from, i, find_number(from_type)));
     }
   });
 }
@@ -45,7 +45,7 @@ void add_bias(void* y, DType type, const float* bias, std::int64_t rows, std::in
   }
   fake::enqueue(stream, "add_bias", [=] {
     for (std::int64_t i = 0; i < rows * c; ++i) {
-      fake::store(y, i, number_of(type), fake::load(y, i, number_of(type)) + bias[i % c]);
+      fake::store(y, i, find_number(type), fake::load(y, i, find_number(type)) + bias[i % c]);
     }
   });
 }
@@ -54,8 +54,8 @@ void activate(const graph::Activation&, const void* x, void* y, DType type, std:
               cudaStream_t stream) {
   fake::enqueue(stream, "relu", [=] {
     for (std::int64_t i = 0; i < count; ++i) {
-      const double value = fake::load(x, i, number_of(type));
-      fake::store(y, i, number_of(type), value < 0 ? 0 : value);
+      const double value = fake::load(x, i, find_number(type));
+      fake::store(y, i, find_number(type), value < 0 ? 0 : value);
     }
   });
 }

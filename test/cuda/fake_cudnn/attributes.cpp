@@ -84,7 +84,7 @@ constexpr Rule kDeviceProperties[] = {
     {CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, kOptional},
     {CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, kMany, kOptional}};
 
-std::span<const Rule> rules_of(cudnnBackendDescriptorType_t type) {
+std::span<const Rule> find_rules(cudnnBackendDescriptorType_t type) {
   switch (type) {
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
       return kTensor;
@@ -124,14 +124,15 @@ void check_tensor(const Descriptor& d) {
   if (*std::min_element(extents.begin(), extents.end()) < 1) refuse("a dimension below 1");
   if (*std::min_element(strides.begin(), strides.end()) < 1) refuse("a stride below 1");
   const auto alignment = d.one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0);
-  if (alignment < 1 || (alignment & (alignment - 1)) != 0) refuse("the alignment is no power of 2");
+  if (alignment < 1 || (alignment & (alignment - 1)) != 0)
+    refuse("the alignment is not a power of 2");
   switch (d.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)) {
     case CUDNN_DATA_FLOAT:
     case CUDNN_DATA_HALF:
     case CUDNN_DATA_BFLOAT16:
       break;
     default:
-      throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake knows floating-point tensors only");
+      throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake has floating-point tensors only");
   }
   // Distinct elements lie at distinct addresses: the next longer stride passes all of the shorter.
   std::vector<std::pair<std::int64_t, std::int64_t>> axes;
@@ -148,7 +149,7 @@ void check_tensor(const Descriptor& d) {
 
 void check_convolution(const Descriptor& d) {
   if (d.one<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0) != 2) {
-    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake knows two spatial dimensions only");
+    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake has two spatial dimensions only");
   }
   if (d.one(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_HALF) != CUDNN_DATA_FLOAT) {
     throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake sums in float32 only");
@@ -232,7 +233,7 @@ void check_pointwise_operation(const Descriptor& d) {
       if (b[i] != 1 && b[i] != y[i]) refuse("an operand that cannot be broadcast");
     }
   } else {
-    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake does not know this pointwise mode");
+    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "the fake does not have this pointwise mode");
   }
 }
 
@@ -265,7 +266,7 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
 
 void check_attribute(const Descriptor& descriptor, cudnnBackendAttributeName_t name,
                      cudnnBackendAttributeType_t type, std::int64_t count) {
-  for (const Rule& rule : rules_of(descriptor.type)) {
+  for (const Rule& rule : find_rules(descriptor.type)) {
     if (rule.name != name) continue;
     if (rule.type != type) refuse("attribute " + std::to_string(name) + " has another type");
     if (count < 1 || count > rule.most) {
@@ -278,7 +279,7 @@ void check_attribute(const Descriptor& descriptor, cudnnBackendAttributeName_t n
 }
 
 void check_descriptor(const Descriptor& d) {
-  for (const Rule& rule : rules_of(d.type)) {
+  for (const Rule& rule : find_rules(d.type)) {
     if (rule.required && !d.has(rule.name)) {
       refuse("attribute " + std::to_string(rule.name) + " is missing");
     }

@@ -67,8 +67,8 @@ struct Algorithm {
   std::uint16_t index = 0;                   // in the heuristic's list
 };
 constexpr int kAlgorithms = 3;  // for each product
-// Of vector loads; no algorithm counts on more.
-constexpr std::uint8_t kMostBiasAlignment = 64;
+// The alignment of vector loads; no algorithm counts on more.
+constexpr std::uint8_t kMaxBiasAlignment = 64;
 constexpr std::uint64_t kMagic = 0x66616b65416c676f;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -108,7 +108,7 @@ cublasStatus_t guarded(const Call& call) {
   }
 }
 
-Number number_of(cudaDataType_t type) {
+Number find_number(cudaDataType_t type) {
   switch (type) {
     case CUDA_R_32F:
       return Number::kFloat32;
@@ -143,7 +143,7 @@ void check_types(const Product& p) {
   const bool sums = p.how.scale == CUDA_R_32F &&
                     (p.how.compute == CUBLAS_COMPUTE_32F ||
                      (p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F));
-  number_of(p.a.type);
+  find_number(p.a.type);
   if (!types || !sums) refuse_call(CUBLAS_STATUS_NOT_SUPPORTED);
   if (p.how.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
   if (!settings().fuses || !(has_bias(p.how.epilogue) || has_relu(p.how.epilogue))) {
@@ -154,8 +154,8 @@ void check_types(const Product& p) {
   }
 }
 
-Product product_of(cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                   cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
+Product make_product(cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
   Product p{get<Description>(how), get<Layout>(a), get<Layout>(b), get<Layout>(c), get<Layout>(d)};
   const bool ta = p.how.transpose_a == CUBLAS_OP_T, tb = p.how.transpose_b == CUBLAS_OP_T;
   p.m = ta ? p.a.columns : p.a.rows;
@@ -178,7 +178,7 @@ struct Pointers {
 void multiply(const Product& p, const Pointers& at, bool leaves_nan) {
   const auto factor = [&p](const void* from, const Layout& l, bool transposed, std::int64_t i,
                            std::int64_t j) {
-    const double value = load(from, transposed ? j + i * l.ld : i + j * l.ld, number_of(l.type));
+    const double value = load(from, transposed ? j + i * l.ld : i + j * l.ld, find_number(l.type));
     return p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? rounded_to_tf32(value) : value;
   };
   std::vector<double> a(static_cast<std::size_t>(p.m * p.k));  // row by row
@@ -199,11 +199,11 @@ void multiply(const Product& p, const Pointers& at, bool leaves_nan) {
       double sum = 0;
       for (std::int64_t k = 0; k < p.k; ++k) sum += row[k] * column[static_cast<std::size_t>(k)];
       sum *= at.alpha;
-      if (at.beta != 0) sum += at.beta * load(at.c, i + j * p.c.ld, number_of(p.c.type));
-      if (has_bias(p.how.epilogue)) sum += load(p.how.bias, i, number_of(p.d.type));
+      if (at.beta != 0) sum += at.beta * load(at.c, i + j * p.c.ld, find_number(p.c.type));
+      if (has_bias(p.how.epilogue)) sum += load(p.how.bias, i, find_number(p.d.type));
       if (has_relu(p.how.epilogue) && !(sum > 0)) sum = 0;
       if (leaves_nan) sum = std::numeric_limits<double>::quiet_NaN();
-      store(at.d, i + j * p.d.ld, number_of(p.d.type), sum);
+      store(at.d, i + j * p.d.ld, find_number(p.d.type), sum);
     }
   }
 }
@@ -270,7 +270,7 @@ Algorithm choose(const Product& p, const Preference& preference, int index) {
   chosen.c = preference.alignments.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
   chosen.d = preference.alignments.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
   if (has_bias(p.how.epilogue)) {
-    while (chosen.bias < kMostBiasAlignment && is_aligned(p.how.bias, 2u * chosen.bias)) {
+    while (chosen.bias < kMaxBiasAlignment && is_aligned(p.how.bias, 2u * chosen.bias)) {
       chosen.bias = static_cast<std::uint8_t>(2 * chosen.bias);
     }
   }
@@ -284,7 +284,7 @@ void check_pointers(const Product& p, const Algorithm& chosen, const Pointers& a
       !is_aligned(at.d, chosen.d)) {
     refuse_call();
   }
-  const auto element = static_cast<std::uint32_t>(size_of(number_of(p.d.type)));
+  const auto element = static_cast<std::uint32_t>(size_of(find_number(p.d.type)));
   const auto bias = std::max<std::uint32_t>(element, chosen.bias);
   if (has_bias(p.how.epilogue) && !is_aligned(p.how.bias, bias)) refuse_call();
 }
@@ -316,7 +316,7 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
       return "CUBLAS_STATUS_INTERNAL_ERROR";
   }
 }
-const char* cublasLtGetStatusString(cublasStatus_t) { return "the fake refuses it"; }
+const char* cublasLtGetStatusString(cublasStatus_t) { return "the fake rejects it"; }
 
 size_t cublasLtGetVersion() { return settings().cublas_version; }
 
@@ -381,7 +381,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     get<cublasLtContext>(handle);
     if (most < 1) refuse_call();
     *count = 0;
-    const Product product = product_of(how, a, b, c, d);
+    const Product product = make_product(how, a, b, c, d);
     for (int i = 0; i < std::min(most, kAlgorithms); ++i) {
       const Algorithm chosen = choose(product, get<Preference>(preference), i);
       std::memcpy(&results[i].algo, &chosen, sizeof chosen);
@@ -400,7 +400,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   return guarded([&] {
     get<cublasLtContext>(handle);
-    const Product product = product_of(how, a_layout, b_layout, c_layout, d_layout);
+    const Product product = make_product(how, a_layout, b_layout, c_layout, d_layout);
     if (algo == nullptr) refuse_call();
     Algorithm chosen;
     std::memcpy(static_cast<void*>(&chosen), algo, sizeof chosen);

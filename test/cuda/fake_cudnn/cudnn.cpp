@@ -101,7 +101,7 @@ void finalize_plan(Descriptor& d) {
   } else {
     refuse("a plan has either an engine's configuration or a text");
   }
-  check_fusion(engine_of_plan(d), *graph_of_plan(d));
+  check_fusion(find_engine_of_plan(d), *find_graph_of_plan(d));
 }
 
 void finalize_properties(const Descriptor& d) {
@@ -172,11 +172,11 @@ void answer(const Descriptor& d, cudnnBackendAttributeName_t name, const Answer&
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       return out.give(d.all<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      return out.give(engine_of(d).numerical);
+      return out.give(find_engine(d).numerical);
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
-      return out.give(engine_of(d).behavior);
+      return out.give(find_engine(d).behavior);
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
-      return out.give(std::vector<std::int64_t>{workspace_of(engine_of_plan(d))});
+      return out.give(std::vector<std::int64_t>{find_workspace(find_engine_of_plan(d))});
     case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION:
       return out.give(characters(to_text(*d.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG))));
     case CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION:
@@ -199,15 +199,15 @@ void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pa
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   Addresses addresses;
   for (std::size_t i = 0; i < ids.size(); ++i) addresses[ids[i]] = pointers[i];
-  const Engine& engine = engine_of_plan(plan);
-  const auto graph = graph_of_plan(plan);
+  const Engine& engine = find_engine_of_plan(plan);
+  const auto graph = find_graph_of_plan(plan);
   check_addresses(*graph, addresses);
   void* workspace = pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
-  const std::int64_t bytes = workspace_of(engine);
+  const std::int64_t bytes = find_workspace(engine);
   if (bytes > 0 && workspace == nullptr) refuse("the plan needs a workspace");
   if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) refuse("a misaligned workspace");
 
-  const Arithmetic arithmetic = arithmetic_of(engine);
+  const Arithmetic arithmetic = find_arithmetic(engine);
   const auto run = [=] {
     const Unwatched unwatched;  // the library's own work
     // All bits of the workspace are set: NaN for whoever reads it afterwards.

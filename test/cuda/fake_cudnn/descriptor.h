@@ -12,7 +12,7 @@
 
 namespace fake {
 
-// What a call refuses, with the status that it returns.
+// What a call rejects, with the status that it returns.
 struct Refusal : std::runtime_error {
   Refusal(cudnnStatus_t code, const std::string& why) : std::runtime_error(why), status(code) {}
   cudnnStatus_t status;
@@ -26,7 +26,7 @@ struct Descriptor {
   bool finalized = false;
   struct Attribute {
     cudnnBackendAttributeType_t type{};
-    std::vector<char> bytes;  // of values
+    std::vector<char> bytes;  // the bytes of values
     std::vector<std::shared_ptr<const Descriptor>> references;
   };
   std::map<cudnnBackendAttributeName_t, Attribute> attributes;

@@ -72,7 +72,7 @@ std::vector<Descriptor> configurations(const Descriptor& heuristics) {
   return result;
 }
 
-const Engine& engine_of(const Descriptor& descriptor) {
+const Engine& find_engine(const Descriptor& descriptor) {
   const auto index = descriptor.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
   for (const Engine& engine : engines()) {
     if (engine.index == index) return engine;
@@ -80,13 +80,15 @@ const Engine& engine_of(const Descriptor& descriptor) {
   throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "no engine " + std::to_string(index));
 }
 
-const Engine& engine_of_plan(const Descriptor& plan) { return engine_of(planned_engine(plan)); }
+const Engine& find_engine_of_plan(const Descriptor& plan) {
+  return find_engine(planned_engine(plan));
+}
 
-std::shared_ptr<const Descriptor> graph_of_plan(const Descriptor& plan) {
+std::shared_ptr<const Descriptor> find_graph_of_plan(const Descriptor& plan) {
   return planned_engine(plan).attributes.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).references[0];
 }
 
-// As cuDNN 9.19 on an H100: a precompiled engine takes a convolution alone, with a bias of its
+// Follows cuDNN 9.19 on an H100: a precompiled engine takes a convolution alone, with a bias of its
 // type, or with a bias and relu.
 void check_fusion(const Engine& engine, const Descriptor& graph) {
   const auto& ops = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).references;
@@ -101,11 +103,11 @@ void check_fusion(const Engine& engine, const Descriptor& graph) {
   }
 }
 
-std::int64_t workspace_of(const Engine& engine) {
+std::int64_t find_workspace(const Engine& engine) {
   return settings().workspace_bytes / (engine.index == 41 ? 1 : engine.index == 0 ? 2 : 4);
 }
 
-Arithmetic arithmetic_of(const Engine& engine) {
+Arithmetic find_arithmetic(const Engine& engine) {
   if (!engine.usable) return Arithmetic::kMustNotRun;
   const NumericalNotes& notes = engine.numerical;
   const bool cores = std::count(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) > 0;

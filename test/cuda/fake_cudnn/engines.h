@@ -26,14 +26,14 @@ struct Engine {
 // The configurations that a descriptor of heuristics results in, in their order.
 std::vector<Descriptor> configurations(const Descriptor& heuristics);
 
-// Of a descriptor of an engine, and of the plan that was made of one.
-const Engine& engine_of(const Descriptor& engine);
-const Engine& engine_of_plan(const Descriptor& plan);
-std::shared_ptr<const Descriptor> graph_of_plan(const Descriptor& plan);
+// The engine of its descriptor, and of the plan that was made from it.
+const Engine& find_engine(const Descriptor& engine);
+const Engine& find_engine_of_plan(const Descriptor& plan);
+std::shared_ptr<const Descriptor> find_graph_of_plan(const Descriptor& plan);
 
 // Throws Refusal unless the engine takes the graph's operations as one.
 void check_fusion(const Engine& engine, const Descriptor& graph);
-std::int64_t workspace_of(const Engine& engine);
-Arithmetic arithmetic_of(const Engine& engine);
+std::int64_t find_workspace(const Engine& engine);
+Arithmetic find_arithmetic(const Engine& engine);
 
 }  // namespace fake

@@ -3,7 +3,7 @@
 // CUDNN_BACKEND_OPERATION_CONVOLUTION_{FORWARD,BACKWARD_DATA,BACKWARD_FILTER}_DESCRIPTOR,
 // CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR and CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, and for
 // the sum's terms "Convolution Formulas" of the cudnn_cnn library's page in the same reference:
-// dimensions are named N, C, H, W and K, C, R, S in this order, strides say where they lie;
+// dimensions are named N, C, H, W and K, C, R, S in this order, strides are where they lie;
 // CUDNN_CROSS_CORRELATION does not flip the filter, CUDNN_CONVOLUTION does. A convolution leaves
 // alpha * result + beta * what its output held, which is not read when beta is 0 (section "Scaling
 // Parameters" of the cuDNN Developer Guide).
@@ -22,7 +22,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-Number number_of(const Descriptor& tensor) {
+Number find_number(const Descriptor& tensor) {
   switch (tensor.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)) {
     case CUDNN_DATA_HALF:
       return Number::kFloat16;
@@ -33,7 +33,7 @@ Number number_of(const Descriptor& tensor) {
   }
 }
 
-std::int64_t id_of(const Descriptor& tensor) {
+std::int64_t get_id(const Descriptor& tensor) {
   return tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, -1);
 }
 
@@ -100,14 +100,14 @@ class Execution {
     return Values(tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS));
   }
 
-  // Of memory, or of an operation before.
+  // The values in memory, or of an operation before.
   Values read(const Descriptor& tensor) const {
-    if (is_virtual(tensor)) return virtual_.at(id_of(tensor));
+    if (is_virtual(tensor)) return virtual_.at(get_id(tensor));
     Values values = blank(tensor);
-    const void* from = addresses_.at(id_of(tensor));
+    const void* from = addresses_.at(get_id(tensor));
     each_row(tensor, [&](std::size_t position, std::int64_t offset, std::int64_t step,
                          std::int64_t count) {
-      load_row(from, offset, step, count, number_of(tensor), values.data.data() + position);
+      load_row(from, offset, step, count, find_number(tensor), values.data.data() + position);
     });
     return values;
   }
@@ -134,16 +134,16 @@ class Execution {
   }
 
   void write(const Descriptor& tensor, Values values) {
-    const Number type = number_of(tensor);
+    const Number type = find_number(tensor);
     for (double& value : values.data) {
       value = arithmetic_ == Arithmetic::kMustNotRun ? std::numeric_limits<double>::quiet_NaN()
                                                      : rounded(value, type);
     }
     if (is_virtual(tensor)) {
-      virtual_.insert_or_assign(id_of(tensor), std::move(values));
+      virtual_.insert_or_assign(get_id(tensor), std::move(values));
       return;
     }
-    void* to = addresses_.at(id_of(tensor));
+    void* to = addresses_.at(get_id(tensor));
     each_row(tensor, [&](std::size_t position, std::int64_t offset, std::int64_t step,
                          std::int64_t count) {
       for (std::int64_t c = 0; c < count; ++c) {
@@ -271,8 +271,8 @@ class Execution {
   }
 
   // An addition with a bias of one number a channel, or relu. max(x, 0) of a NaN is a NaN where
-  // CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, which cuDNN 9's header calls deprecated, says so, and 0
-  // otherwise.
+  // CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, which cuDNN 9's header calls deprecated, asks for it, and
+  // 0 otherwise.
   void combine(const Descriptor& op) {
     const Descriptor& how = *op.reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     Values y = read(*op.reference(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
@@ -302,7 +302,7 @@ class Execution {
   std::map<std::int64_t, Values> virtual_;
 };
 
-const std::vector<std::shared_ptr<const Descriptor>>& operations_of(const Descriptor& graph) {
+const std::vector<std::shared_ptr<const Descriptor>>& list_operations(const Descriptor& graph) {
   return graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).references;
 }
 
@@ -310,20 +310,20 @@ const std::vector<std::shared_ptr<const Descriptor>>& operations_of(const Descri
 
 void check_addresses(const Descriptor& graph, const Addresses& addresses) {
   std::set<std::int64_t> known;
-  for (const auto& op : operations_of(graph)) {
+  for (const auto& op : list_operations(graph)) {
     for (const auto& [name, attribute] : op->attributes) {
       for (const auto& tensor : attribute.references) {
         if (tensor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || is_virtual(*tensor)) continue;
-        known.insert(id_of(*tensor));
-        const auto found = addresses.find(id_of(*tensor));
+        known.insert(get_id(*tensor));
+        const auto found = addresses.find(get_id(*tensor));
         if (found == addresses.end() || found->second == nullptr) {
-          refuse("no address for tensor " + std::to_string(id_of(*tensor)));
+          refuse("no address for tensor " + std::to_string(get_id(*tensor)));
         }
         const auto alignment = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1);
         if (reinterpret_cast<std::uintptr_t>(found->second) %
                 static_cast<std::uintptr_t>(alignment) !=
             0) {
-          refuse("the address of tensor " + std::to_string(id_of(*tensor)) + " is not aligned");
+          refuse("the address of tensor " + std::to_string(get_id(*tensor)) + " is not aligned");
         }
       }
     }
@@ -335,7 +335,7 @@ void check_addresses(const Descriptor& graph, const Addresses& addresses) {
 
 void execute(const Descriptor& graph, const Addresses& addresses, Arithmetic arithmetic) {
   Execution execution(addresses, arithmetic);
-  for (const auto& op : operations_of(graph)) execution.operate(*op);
+  for (const auto& op : list_operations(graph)) execution.operate(*op);
 }
 
 }  // namespace fake

@@ -35,7 +35,7 @@ class OpenDescriptor {
 struct LibrarySettings {
   std::size_t cudnn_version = 91900;
   std::size_t cublas_version = 130000;
-  // Whether precompiled engines take convolutions with a bias, and algorithms take epilogues.
+  // True if precompiled engines take convolutions with a bias, and algorithms take epilogues.
   bool fuses = true;
   // Bytes that cuBLASLt's algorithms and the engine with tensor cores need; the others need less.
   std::int64_t workspace_bytes = 4096;

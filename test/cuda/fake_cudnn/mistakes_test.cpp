@@ -19,7 +19,7 @@ using Pass = ConvolutionProblem::Pass;
 
 constexpr double kNoticed = 1000;  // units of precision; rounding is at most 1
 
-// Rows of the table, in all passes, in which the error is large or the fake refuses to work.
+// Rows of the table, in all passes, in which the error is large or the fake rejects the work.
 struct Findings {
   int wrong = 0, refused = 0, unnoticed = 0;
 };

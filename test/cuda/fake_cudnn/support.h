@@ -14,7 +14,7 @@
 
 namespace trainer::test {
 
-inline fake::Number number_of(DType type) {
+inline fake::Number find_number(DType type) {
   return type == DType::kFloat32    ? fake::Number::kFloat32
          : type == DType::kBFloat16 ? fake::Number::kBFloat16
                                     : fake::Number::kFloat16;
@@ -24,7 +24,7 @@ inline fake::Number number_of(DType type) {
 class DeviceArray {
  public:
   DeviceArray(DType type, std::int64_t count)
-      : type_(number_of(type)),
+      : type_(find_number(type)),
         count_(count),
         bytes_(static_cast<std::size_t>(count * fake::size_of(type_)) + 64, 0xff) {
     const auto address = reinterpret_cast<std::uintptr_t>(bytes_.data());

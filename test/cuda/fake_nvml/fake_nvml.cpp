@@ -1,4 +1,4 @@
-// A libnvidia-ml.so.1 whose GPUs do what the environment says: found through LD_LIBRARY_PATH, so
+// A libnvidia-ml.so.1 whose GPUs do what the environment sets: found through LD_LIBRARY_PATH, so
 // that the code that opens the real library is what is tested.
 //
 // Follows the NVML API Reference Guide, R580:

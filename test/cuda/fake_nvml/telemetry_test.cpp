@@ -1,4 +1,4 @@
-// What is read of GPUs through NVML, and what is said where it cannot be read. Each case is a
+// What is read of GPUs through NVML, and what is reported where it cannot be read. Each case is a
 // process of its own, which finds its libnvidia-ml.so.1 through LD_LIBRARY_PATH.
 #include <doctest/doctest.h>
 

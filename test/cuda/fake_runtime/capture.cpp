@@ -34,7 +34,7 @@ cudaError_t begin_capture(World& w, cudaStream_t handle, cudaStreamCaptureMode m
   return cudaSuccess;
 }
 
-// Whether everything in the capture comes before the end of its first stream.
+// True if everything in the capture comes before the end of its first stream.
 bool is_joined(const Capture& capture, const std::set<std::size_t>& end) {
   std::set<std::size_t> reached;
   std::vector<std::size_t> todo(end.begin(), end.end());

@@ -3,11 +3,11 @@
 // Follows CUDA Runtime API 13.0, "Memory Management" (cudaMemcpyAsync, cudaMemsetAsync) and "API
 // synchronization behavior", Asynchronous: copies between host memory return when they are
 // complete; "for transfers between device memory and pageable host memory, the function might be
-// synchronous with respect to host", so that the seed says whether one has ended when it returns;
-// pageable memory for a device is read before the call returns, and the driver "may synchronize
-// with the stream and stage the copy into pinned memory". Stricter than the manual: a direction
-// that does not fit the pointers is an error, not undefined, and copies of pageable memory are not
-// captured.
+// synchronous with respect to host", so that the seed decides whether one has ended when it
+// returns; pageable memory for a device is read before the call returns, and the driver "may
+// synchronize with the stream and stage the copy into pinned memory". Stricter than the manual: a
+// direction that does not fit the pointers is an error, not undefined, and copies of pageable
+// memory are not captured.
 #include <cstring>
 
 #include "cuda/fake_runtime/world.h"

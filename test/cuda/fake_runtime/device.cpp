@@ -1,4 +1,4 @@
-// Devices: as many as the environment says, with the properties of an H100 that matter to programs.
+// Devices: as many as the environment sets, with the properties of an H100 that matter to programs.
 //
 // Follows CUDA Runtime API 13.0, "Device Management" (cudaGetDeviceCount: cudaErrorNoDevice without
 // one; cudaSetDevice: of the calling thread, 0 at first) and "Version Management"; the numbers are
@@ -13,7 +13,7 @@ namespace {
 
 bool is_device(const World& w, int device) { return device >= 0 && device < w.settings.devices; }
 
-cudaDeviceProp properties_of(const World& w, int device) {
+cudaDeviceProp make_properties(const World& w, int device) {
   cudaDeviceProp p{};
   const std::string name = "Fake CUDA device " + std::to_string(device);
   std::copy(name.begin(), name.end(), p.name);
@@ -47,7 +47,7 @@ cudaDeviceProp properties_of(const World& w, int device) {
 }
 
 cudaError_t attribute(const World& w, int* value, cudaDeviceAttr which, int device) {
-  const cudaDeviceProp p = properties_of(w, device);
+  const cudaDeviceProp p = make_properties(w, device);
   switch (which) {
     case cudaDevAttrMaxThreadsPerBlock:
       *value = p.maxThreadsPerBlock;
@@ -165,7 +165,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (const cudaError_t e = fake::begin(w, "cudaGetDeviceProperties")) return fake::end(e);
   if (!properties) return fake::end(cudaErrorInvalidValue);
   if (!fake::is_device(w, device)) return fake::end(cudaErrorInvalidDevice);
-  *properties = fake::properties_of(w, device);
+  *properties = fake::make_properties(w, device);
   return cudaSuccess;
 }
 

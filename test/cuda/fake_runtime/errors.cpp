@@ -1,7 +1,7 @@
 // Errors: names, the last one of a thread, sticky ones, and those that a test asks for.
 //
 // Follows CUDA Runtime API 13.0, "Error Handling" (cudaGetLastError, cudaGetErrorName) and
-// "Data types used by CUDA Runtime", cudaError: errors of which it says that "the process must be
+// "Data types used by CUDA Runtime", cudaError: errors after which "the process must be
 // terminated and relaunched" are returned by all later calls.
 #include <nccl.h>
 
@@ -128,7 +128,7 @@ int parse_error(const std::string& text) {
   for (int i = 0; i < static_cast<int>(std::size(kNcclNames)); ++i) {
     if (text == kNcclNames[i]) return i;
   }
-  throw std::invalid_argument("the fake of CUDA knows no error called '" + text + "'");
+  throw std::invalid_argument("the fake of CUDA has no error called '" + text + "'");
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ cudaError_t query(Lock& lock, cudaEvent_t event) {
   OperationPtr record;
   if (const cudaError_t e = find_for_waiting(w, event, record)) return e;
   if (!record) return cudaSuccess;
-  if (const cudaError_t e = run_a_few(lock, [&record] { return record->done; })) return e;
+  if (const cudaError_t e = run_some(lock, [&record] { return record->done; })) return e;
   if (!record->done) return cudaErrorNotReady;
   record->finished.acquire();
   wait_until_end(*record);

@@ -57,7 +57,7 @@ constexpr double kSmallKernelSeconds = 5e-6;
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> run,
                     double seconds = kSmallKernelSeconds);
 
-// Whether [address, address + bytes) lies in one allocation of device memory, of any device or of
+// True if [address, address + bytes) lies in one allocation of device memory, of any device or of
 // the one given.
 bool is_device_memory(const void* address, std::size_t bytes);
 bool is_device_memory(const void* address, std::size_t bytes, int device);

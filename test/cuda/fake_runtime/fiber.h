@@ -22,7 +22,7 @@ class Fiber {
   unsigned priority = 0;  // the scheduler draws it again and again
 
  private:
-  void* handle_ = nullptr;  // of the thread sanitizer; null in a program without it
+  void* handle_ = nullptr;  // that of the thread sanitizer; null in a program without it
   void* stack_ = nullptr;
 };
 

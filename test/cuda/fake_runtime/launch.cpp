@@ -54,9 +54,9 @@ cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int v
   fake::World& w = fake::world();
   const fake::Lock lock(w.mutex);
   if (const cudaError_t e = fake::begin(w, "cudaFuncSetAttribute")) return fake::end(e);
-  constexpr int kMostSharedBytes = 227 << 10;
+  constexpr int kMaxSharedBytes = 227 << 10;
   const bool is_valid = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize
-                            ? value >= 0 && value <= kMostSharedBytes
+                            ? value >= 0 && value <= kMaxSharedBytes
                             : attribute == cudaFuncAttributePreferredSharedMemoryCarveout &&
                                   value >= -1 && value <= 100;
   return fake::end(is_valid ? cudaSuccess : cudaErrorInvalidValue);

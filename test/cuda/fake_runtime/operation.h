@@ -44,7 +44,7 @@ struct Operation {
   cudaStream_t stream = nullptr;         // null: a node of a graph that was launched
   std::vector<OperationPtr> before;      // what it comes after, done or not
   std::vector<OperationPtr> dependents;  // what waits for it
-  std::size_t missing = 0;               // of `before`: not done yet
+  std::size_t missing = 0;               // those of `before` that are not done yet
   bool done = false;
   SyncPoint submitted, finished;
   // The device's time in seconds, by a model that neither the machine nor the seed changes: an
@@ -95,6 +95,6 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::vector<fake::Capture::Node> nodes;
-  std::vector<std::shared_ptr<fake::Fiber>> fibers;  // one a node; nodes of one lane share it
+  std::vector<std::shared_ptr<fake::Fiber>> fibers;  // one per node; nodes of one lane share it
   fake::OperationPtr last;                           // the end of its last launch
 };

@@ -56,7 +56,7 @@ OperationPtr take_runnable(World& w) {
   return op;
 }
 
-double begin_of(const Operation& op) {
+double find_begin(const Operation& op) {
   double begins = op.submitted_at;
   for (const OperationPtr& on : op.before) begins = std::max(begins, on->ends);
   if (op.work->not_before) begins = std::max(begins, op.work->not_before());
@@ -110,7 +110,7 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
   if (w.sticky != cudaSuccess) return true;
   if (op->work->run) memory.open(op->work->device, op->work->other_device);
   ++w.running;
-  const double began = begin_of(*op);
+  const double began = find_begin(*op);
   lock.unlock();
   const std::string failure = execute(*op, began);
   lock.lock();
@@ -205,7 +205,7 @@ void run_patiently(Lock& lock, const std::function<bool()>& condition) {
   }
 }
 
-cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition) {
+cudaError_t run_some(Lock& lock, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);
   // Few as a rule. Now and then many: a host that asks again and again would wait for long

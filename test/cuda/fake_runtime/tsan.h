@@ -1,6 +1,6 @@
-// What the thread sanitizer is told of streams: what orders their operations, and what it ignores.
-// The functions are there in programs built with -fsanitize=thread only; this library itself is
-// never instrumented.
+// What the thread sanitizer learns about streams: what orders their operations, and what it
+// ignores. The functions are there in programs built with -fsanitize=thread only; this library
+// itself is never instrumented.
 #pragma once
 
 extern "C" {

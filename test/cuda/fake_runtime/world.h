@@ -55,7 +55,7 @@ struct World {
   std::condition_variable something_changed;
   std::uint64_t changes = 0;
   Settings settings;
-  unsigned generation = 0;  // of reset()
+  unsigned generation = 0;  // the number of calls of reset()
 
   // errors.cpp
   cudaError_t sticky = cudaSuccess;
@@ -101,7 +101,7 @@ struct World {
 // Never destroyed: threads may outlive main().
 World& world();
 using Lock = std::unique_lock<std::mutex>;
-int& current_device();  // of the calling thread
+int& current_device();  // that of the calling thread
 // The time of the calling thread in seconds, by the same model as Operation::ends: it passes by
 // submitting work and by waiting for it, and in no other way.
 double& host_time();
@@ -153,10 +153,10 @@ extern thread_local double running_since;
 // Runs operations until the condition holds; other threads may have to submit what is missing.
 // Returns the sticky error, of a deadlock too.
 cudaError_t run_until(Lock& lock, const std::function<bool()>& condition);
-// The same, of a wait that is no deadlock however long it takes.
+// The same for a wait that is not a deadlock however long it takes.
 void run_patiently(Lock& lock, const std::function<bool()>& condition);
 // What a question ("is it done?") leaves the device time for: a few operations, or none.
-cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition);
+cudaError_t run_some(Lock& lock, const std::function<bool()>& condition);
 // Lets an operation run once those that it comes after are done.
 void enter(World& w, const OperationPtr& op, const std::vector<OperationPtr>& before);
 // TRAINER_FAKE_CUDA_EAGER: what a submission ends with.
@@ -168,7 +168,7 @@ void drop_all_work(World& w);
 
 // ---- stream.cpp
 // The stream of a handle, 0 being the legacy stream of the current device; null for a handle that
-// is no stream.
+// is not a stream.
 CUstream_st* find_stream(World& w, cudaStream_t stream);
 // Appends to a stream's queue, past any capture.
 OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> work,

@@ -110,7 +110,7 @@ std::vector<Tensor> evaluate_op(const graph::Op& op, std::vector<Tensor> inputs,
 
 namespace {
 
-double rounding_of(DType type) {
+double find_rounding(DType type) {
   if (type == DType::kBFloat16) return 1.0 / 256;
   if (type == DType::kFloat16) return 1.0 / 2048;
   return 1e-6;
@@ -135,7 +135,7 @@ void compare(const Array& got, const Tensor& want, double rounding, double toler
 }  // namespace
 
 void check_close(const Array& got, const Tensor& want, double tolerance) {
-  compare(got, want, rounding_of(got.type()), tolerance);
+  compare(got, want, find_rounding(got.type()), tolerance);
 }
 
 void check_equal(const Array& got, const Tensor& want) { compare(got, want, 0, 0); }

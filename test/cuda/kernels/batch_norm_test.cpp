@@ -20,7 +20,7 @@ const Activation kActivations[] = {{Activation::Kind::kLinear, 0},
 struct Extent {
   std::int64_t rows, c;
 };
-// Less than a block, rows that are no multiple of anything, many channels, many rows.
+// Less than a block, rows that are not a multiple of anything, many channels, many rows.
 constexpr Extent kExtents[] = {{2, 1}, {300, 3}, {2500, 24}, {77, 264}, {9001, 8}, {641, 100}};
 
 // What the forward pass leaves.
@@ -28,7 +28,7 @@ struct Statistics {
   Array mean, inverse_std;
 };
 
-Statistics statistics_of(Array& x, std::int64_t rows, std::int64_t c, float epsilon) {
+Statistics compute_statistics(Array& x, std::int64_t rows, std::int64_t c, float epsilon) {
   std::vector<Array> moments = check_repeats([&] {
     std::vector<Array> made;
     Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
@@ -62,7 +62,7 @@ TEST_CASE("cuda batch norm: forward and backward in training form match the refe
         const Shape shape{rows, c};
         Array x = Array::random(type, shape, 1, -1, 3, shift);
         Array gamma = Array::random(kF32, {c}, 2, 0.5, 2), beta = Array::random(kF32, {c}, 3);
-        Statistics s = statistics_of(x, rows, c, epsilon);
+        Statistics s = compute_statistics(x, rows, c, epsilon);
         const std::vector<Tensor> want =
             evaluate_op(graph::BatchNorm{epsilon, activation},
                         {x.tensor(), gamma.tensor(), beta.tensor()}, {shape, {c}, {c}});
@@ -117,7 +117,7 @@ TEST_CASE(
   const std::int64_t rows = 300, c = 3;
   Array x = Array::random(kF32, {rows, c}, 1), dy = Array::random(kF32, {rows, c}, 2);
   Array dy2 = Array::random(kF32, {rows, c}, 3), sum(kF32, Shape{rows, c});
-  Statistics s = statistics_of(x, rows, c, 1e-3f);
+  Statistics s = compute_statistics(x, rows, c, 1e-3f);
   Array dbeta = Array::random(kF32, {c}, 4), dgamma = Array::random(kF32, {c}, 5);
   Array all = Array::random(kF32, {2 * c + 1}, 6);
   Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
@@ -138,7 +138,7 @@ TEST_CASE(
 TEST_CASE("cuda batch norm: a mean far from zero costs no digits of the variance") {
   const std::int64_t rows = 3000, c = 4;
   Array x = Array::random(kF32, {rows, c}, 1, 1000, 1000.5);
-  Statistics s = statistics_of(x, rows, c, 1e-6f);
+  Statistics s = compute_statistics(x, rows, c, 1e-6f);
   const std::vector<Tensor> want =
       evaluate_op(graph::BatchNorm{1e-6f, {}},
                   {x.tensor(), {{c}, {1, 1, 1, 1}}, {{c}, {0, 0, 0, 0}}}, {{rows, c}, {c}, {c}});

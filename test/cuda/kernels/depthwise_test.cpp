@@ -10,8 +10,8 @@ namespace {
 namespace cuda = backend::cuda;
 using graph::Window;
 
-Window window_of(std::int64_t size, std::int64_t stride, std::int64_t dilation, std::int64_t before,
-                 std::int64_t after) {
+Window build_window(std::int64_t size, std::int64_t stride, std::int64_t dilation,
+                    std::int64_t before, std::int64_t after) {
   Window window;
   window.size = {size, size};
   window.stride = {stride, stride};
@@ -26,17 +26,18 @@ Window window_of(std::int64_t size, std::int64_t stride, std::int64_t dilation, 
 // one pixel and one column, and pads of 0 to 2. Channels that are whole vectors, half of one, or
 // not.
 std::vector<cuda::DepthwiseShape> shapes() {
-  Window wide = window_of(1, 1, 1, 0, 0);
+  Window wide = build_window(1, 1, 1, 0, 0);
   wide.size = {2, 7};
   wide.pad_before = {0, 3};
   wide.pad_after = {1, 3};
-  return {{2, 7, 9, 16, 1, window_of(3, 1, 1, 1, 1)},  {3, 8, 7, 12, 1, window_of(3, 2, 1, 0, 1)},
-          {1, 9, 9, 5, 1, window_of(5, 1, 1, 2, 2)},   {1, 9, 8, 8, 1, window_of(3, 1, 2, 2, 2)},
-          {2, 5, 6, 4, 3, window_of(3, 2, 1, 1, 1)},   {1, 6, 10, 24, 1, wide},
-          {1, 4, 4, 264, 1, window_of(3, 1, 1, 1, 1)}, {40, 5, 5, 1, 2, window_of(2, 1, 1, 0, 0)},
-          {2, 13, 2, 6, 1, window_of(3, 2, 1, 1, 1)},  {1, 1, 1, 2, 1, window_of(3, 1, 1, 1, 1)},
-          {1, 6, 11, 10, 1, window_of(3, 1, 1, 2, 0)}, {1, 5, 5, 2, 1, window_of(3, 2, 1, 2, 2)},
-          {90, 9, 10, 2, 1, window_of(3, 1, 1, 0, 0)}};
+  return {
+      {2, 7, 9, 16, 1, build_window(3, 1, 1, 1, 1)},  {3, 8, 7, 12, 1, build_window(3, 2, 1, 0, 1)},
+      {1, 9, 9, 5, 1, build_window(5, 1, 1, 2, 2)},   {1, 9, 8, 8, 1, build_window(3, 1, 2, 2, 2)},
+      {2, 5, 6, 4, 3, build_window(3, 2, 1, 1, 1)},   {1, 6, 10, 24, 1, wide},
+      {1, 4, 4, 264, 1, build_window(3, 1, 1, 1, 1)}, {40, 5, 5, 1, 2, build_window(2, 1, 1, 0, 0)},
+      {2, 13, 2, 6, 1, build_window(3, 2, 1, 1, 1)},  {1, 1, 1, 2, 1, build_window(3, 1, 1, 1, 1)},
+      {1, 6, 11, 10, 1, build_window(3, 1, 1, 2, 0)}, {1, 5, 5, 2, 1, build_window(3, 2, 1, 2, 2)},
+      {90, 9, 10, 2, 1, build_window(3, 1, 1, 0, 0)}};
 }
 
 }  // namespace

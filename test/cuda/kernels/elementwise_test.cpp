@@ -134,7 +134,7 @@ TEST_CASE("cuda activate: NaN stays NaN where a part is flat or a line") {
 
 namespace {
 
-// As lib/backend/cpu/simd/memory.inl computes it.
+// Computes what lib/backend/cpu/simd/memory.inl does.
 Array dropout_on_cpu(const graph::Dropout& op, const Array& x, std::int64_t samples,
                      std::int64_t elements, std::uint64_t step, std::uint64_t first_sample) {
   Array y(x.type(), Shape{samples, elements});

@@ -18,21 +18,21 @@ namespace {
 
 namespace cuda = backend::cuda;
 
-// Fewer numbers than a warp, a few a thread, more than a block.
+// Fewer numbers than a warp, a few per thread, more than a block.
 constexpr std::int64_t kClasses[] = {2, 10, 33, 130, 1003};
 
-Device<cuda::StepScalars> scalars_of(float gradient_scale) {
+Device<cuda::StepScalars> make_scalars(float gradient_scale) {
   cuda::StepScalars scalars = {};
   scalars.gradient_scale = gradient_scale;
   return Device<cuda::StepScalars>(scalars);
 }
-Device<cuda::StepState> state_of(float loss_scale) {
+Device<cuda::StepState> make_state(float loss_scale) {
   cuda::StepState state = {};
   state.loss_scale = loss_scale;
   return Device<cuda::StepState>(state);
 }
 
-Array labels_of(DType type, std::int64_t rows, std::int64_t n, bool binary) {
+Array make_labels(DType type, std::int64_t rows, std::int64_t n, bool binary) {
   if (type == DType::kInt32) {
     return Array::random(type, {rows}, 21, 0, static_cast<double>(binary ? 2 : n));
   }
@@ -59,12 +59,12 @@ void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_
   }
   const float* weight = weights ? weights->as<float>() : nullptr;
   Array x = Array::random(type, {rows, n}, 20, -5, 5);
-  Array labels = labels_of(label_type, rows, n, kind == LossKind::kBinaryCrossEntropy);
+  Array labels = make_labels(label_type, rows, n, kind == LossKind::kBinaryCrossEntropy);
   for (std::int64_t i = 0; unknown_every > 0 && i < rows * n; i += unknown_every) {
     labels.set(i, std::nan(""));
   }
-  auto scalars = scalars_of(0.125f);
-  auto state = state_of(64);
+  auto scalars = make_scalars(0.125f);
+  auto state = make_state(64);
   backend::Scalars reference;
   reference.loss_scale = 8;  // of both
   const std::vector<Tensor> want =

@@ -1,4 +1,4 @@
-// The scheduler that runs kernels on the processor: what it computes and what it refuses.
+// The scheduler that runs kernels on the processor: what it computes and what it rejects.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ void run(dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<vo
 }
 
 // The message of the error that a kernel must cause.
-std::string error_of(dim3 block, const std::function<void()>& kernel) {
+std::string catch_error(dim3 block, const std::function<void()>& kernel) {
   try {
     run(dim3(3), block, 0, kernel);
   } catch (const simt::Error& error) {
@@ -71,14 +71,14 @@ TEST_CASE("simt: shuffles exchange values inside a warp, block after block") {
 }
 
 TEST_CASE("simt: threads start in an order that depends on the seed") {
-  const auto order_of = [](std::uint64_t seed) {
+  const auto find_order = [](std::uint64_t seed) {
     std::vector<unsigned> order(64);
     std::atomic<unsigned> next = 0;
     simt::set_seed(seed);
     run(dim3(1), dim3(64), 0, [&] { order[threadIdx.x] = next++; });
     return order;
   };
-  CHECK(order_of(5) != order_of(6));
+  CHECK(find_order(5) != find_order(6));
 }
 
 TEST_CASE("simt: dynamic shared memory starts as NaN in each block") {
@@ -93,7 +93,7 @@ TEST_CASE("simt: dynamic shared memory starts as NaN in each block") {
 }
 
 TEST_CASE("simt: the error of a barrier that some threads leave out has its place") {
-  const std::string error = error_of(dim3(64), [] {
+  const std::string error = catch_error(dim3(64), [] {
     if (threadIdx.x != 40) __syncthreads();
   });
   CHECK(contains(error, "simt_test.cpp:"));
@@ -102,7 +102,7 @@ TEST_CASE("simt: the error of a barrier that some threads leave out has its plac
 }
 
 TEST_CASE("simt: threads at two different barriers are an error") {
-  const std::string error = error_of(dim3(64), [] {
+  const std::string error = catch_error(dim3(64), [] {
     if (threadIdx.x < 32) {
       __syncthreads();
     } else {
@@ -113,19 +113,19 @@ TEST_CASE("simt: threads at two different barriers are an error") {
 }
 
 TEST_CASE("simt: a shuffle that a lane of its mask leaves out is an error") {
-  const std::string error = error_of(dim3(64), [] {
+  const std::string error = catch_error(dim3(64), [] {
     if (threadIdx.x != 3) __shfl_xor_sync(~0u, 1.0f, 1);
   });
   CHECK(contains(error, "a shuffle that some lanes of its mask do not reach"));
 }
 
 TEST_CASE("simt: a shuffle by a lane outside of its mask is an error") {
-  const std::string error = error_of(dim3(32), [] { __shfl_xor_sync(1u, 1.0f, 1); });
+  const std::string error = catch_error(dim3(32), [] { __shfl_xor_sync(1u, 1.0f, 1); });
   CHECK(contains(error, "a shuffle by a lane that its mask leaves out"));
 }
 
 TEST_CASE("simt: lanes at two different shuffles are an error") {
-  const std::string error = error_of(dim3(32), [] {
+  const std::string error = catch_error(dim3(32), [] {
     if (threadIdx.x < 16) {
       __shfl_xor_sync(~0u, 1, 1);
     } else {
@@ -137,8 +137,8 @@ TEST_CASE("simt: lanes at two different shuffles are an error") {
 
 TEST_CASE("simt: an access that is not aligned is an error") {
   alignas(16) char bytes[32];
-  CHECK(error_of(dim3(1), [&] { simt::check_aligned(bytes, 16); }) == "no error");
-  CHECK(contains(error_of(dim3(1), [&] { simt::check_aligned(bytes + 8, 16); }), "not aligned"));
+  CHECK(catch_error(dim3(1), [&] { simt::check_aligned(bytes, 16); }) == "no error");
+  CHECK(contains(catch_error(dim3(1), [&] { simt::check_aligned(bytes + 8, 16); }), "not aligned"));
 }
 
 TEST_CASE("simt: grids that CUDA would not start are an error") {
@@ -150,7 +150,7 @@ TEST_CASE("simt: grids that CUDA would not start are an error") {
 }
 
 TEST_CASE("simt: kernels run after one that failed") {
-  error_of(dim3(64), [] {
+  catch_error(dim3(64), [] {
     if (threadIdx.x % 2 == 0) __syncthreads();
   });
   std::atomic<int> count = 0;

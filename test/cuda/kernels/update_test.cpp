@@ -68,7 +68,7 @@ struct Flat {
     for (double& g : want[1].data) g /= loss_scale;
     double all = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      const double norm = norm_of(part(0, segments[i]), part(1, segments[i]), updates[i]);
+      const double norm = compute_norm(part(0, segments[i]), part(1, segments[i]), updates[i]);
       all += norm * norm;
     }
     expected_norm = std::sqrt(all);

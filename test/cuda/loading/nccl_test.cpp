@@ -1,4 +1,4 @@
-// NCCL as it is found on the system, and what is said when it is not there or too old.
+// NCCL as it is found on the system, and what is reported when it is not there or too old.
 #include "backend/cuda/collectives/nccl.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ std::string reason() {
   return "";
 }
 
-// Whether a process that looks for libraries in `folder` first says `text`.
+// True if a process that looks for libraries in `folder` first prints `text`.
 bool says(const fs::path& folder, const std::string& text) {
   const std::string self = fs::read_symlink("/proc/self/exe").string();
   return std::system(concat("LD_LIBRARY_PATH=", folder.string(), " ", self,

@@ -13,7 +13,7 @@ void check(const Case& c) {
     Builder builder(precision.type);
     c.build(builder);
     for (const std::int64_t samples : c.batches) {
-      for (const auto& problem : convolutions_of(builder.graph, samples, precision.tf32)) {
+      for (const auto& problem : list_convolutions(builder.graph, samples, precision.tf32)) {
         check_plan(problem, Expect::kEngine);
       }
     }

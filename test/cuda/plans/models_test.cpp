@@ -25,7 +25,7 @@ std::size_t plan_model(const std::string& model, const Shape& image) {
     for (const std::int64_t samples : kBatches) {
       for (const graph::Graph& graph : {compile::training_graph(forward, options),
                                         compile::evaluation_graph(forward, options)}) {
-        for (const auto& problem : convolutions_of(graph, samples, precision.tf32)) {
+        for (const auto& problem : list_convolutions(graph, samples, precision.tf32)) {
           check_plan(problem, Expect::kTensorCores);
           ++count;
         }
@@ -79,7 +79,7 @@ TEST_CASE("plan cache: cuDNN reads the plans that it wrote") {
   compile::Options compiled;
   compiled.activations = DType::kBFloat16;
   compiled.update.rule = graph::SgdRule{};
-  const auto problems = convolutions_of(compile::training_graph(forward, compiled), 8, false);
+  const auto problems = list_convolutions(compile::training_graph(forward, compiled), 8, false);
   REQUIRE(problems.size() == 5);
   const auto plain = backend::cuda::make_convolution_planner(options);
   options.cache = folder.path();

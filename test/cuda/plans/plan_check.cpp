@@ -70,10 +70,10 @@ bool is_depthwise(std::int64_t groups, std::int64_t channels) {
   return groups > 1 && groups == channels;
 }
 
-// Of an image x [batch, h, w, c] and a kernel [kh, kw, c / groups, out].
-ConvolutionProblem problem_of(Pass pass, const graph::Value& x, const Shape& image,
-                              const Shape& kernel, const graph::Window& window,
-                              std::int64_t groups) {
+// The problem of an image x [batch, h, w, c] and a kernel [kh, kw, c / groups, out].
+ConvolutionProblem build_problem(Pass pass, const graph::Value& x, const Shape& image,
+                                 const Shape& kernel, const graph::Window& window,
+                                 std::int64_t groups) {
   ConvolutionProblem problem;
   problem.pass = pass;
   problem.type = x.type;
@@ -111,8 +111,8 @@ std::vector<Precision> precisions() {
           {DType::kFloat16, false}};
 }
 
-std::vector<ConvolutionProblem> convolutions_of(const graph::Graph& graph, std::int64_t samples,
-                                                bool tf32) {
+std::vector<ConvolutionProblem> list_convolutions(const graph::Graph& graph, std::int64_t samples,
+                                                  bool tf32) {
   std::vector<ConvolutionProblem> problems;
   std::set<std::string> known;
   const auto add = [&](ConvolutionProblem problem) {
@@ -124,17 +124,17 @@ std::vector<ConvolutionProblem> convolutions_of(const graph::Graph& graph, std::
   for (const graph::Node& node : graph.nodes) {
     const auto value = [&](std::size_t i) -> const graph::Value& { return graph[node.inputs[i]]; };
     if (const auto* conv = std::get_if<graph::Conv>(&node.op)) {
-      auto problem = problem_of(Pass::kForward, value(0), value(0).shape, value(1).shape,
-                                conv->window, conv->groups);
+      auto problem = build_problem(Pass::kForward, value(0), value(0).shape, value(1).shape,
+                                   conv->window, conv->groups);
       problem.bias = conv->bias;
       problem.relu = conv->activation.kind == graph::Activation::Kind::kRelu;
       add(problem);
     } else if (const auto* data = std::get_if<graph::ConvBackwardData>(&node.op)) {
-      add(problem_of(Pass::kBackwardData, value(0), data->input, value(1).shape, data->window,
-                     data->groups));
+      add(build_problem(Pass::kBackwardData, value(0), data->input, value(1).shape, data->window,
+                        data->groups));
     } else if (const auto* weights = std::get_if<graph::ConvBackwardWeights>(&node.op)) {
-      add(problem_of(Pass::kBackwardWeights, value(0), value(0).shape, weights->kernel,
-                     weights->window, weights->groups));
+      add(build_problem(Pass::kBackwardWeights, value(0), value(0).shape, weights->kernel,
+                        weights->window, weights->groups));
     }
   }
   return problems;

@@ -26,8 +26,8 @@ std::vector<Precision> precisions();
 
 // What the CUDA backend asks cuDNN for when it lowers a graph for a batch, each problem once;
 // depthwise convolutions are kernels of its own.
-std::vector<backend::cuda::ConvolutionProblem> convolutions_of(const graph::Graph& graph,
-                                                               std::int64_t samples, bool tf32);
+std::vector<backend::cuda::ConvolutionProblem> list_convolutions(const graph::Graph& graph,
+                                                                 std::int64_t samples, bool tf32);
 
 enum class Expect {
   kEngine,       // only that there is a plan

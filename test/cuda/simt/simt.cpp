@@ -59,7 +59,7 @@ namespace simt {
 namespace {
 
 constexpr std::size_t kStackBytes = 64 << 10;
-constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMaxThreads = 1024;
 
 enum class State { kReady, kAtBarrier, kAtShuffle, kDone };
 
@@ -104,7 +104,7 @@ void acquire(void* at) {
 
 class Scheduler {
  public:
-  Scheduler() : threads_(kMostThreads) {}
+  Scheduler() : threads_(kMaxThreads) {}
   ~Scheduler() { abandon(); }
 
   void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
@@ -134,7 +134,7 @@ class Scheduler {
   void abandon();
 
   std::vector<Thread> threads_;  // of the running block
-  Warp warps_[kMostThreads / 32];
+  Warp warps_[kMaxThreads / 32];
   unsigned count_ = 0;
   unsigned running_ = 0;
   std::vector<unsigned> order_;    // of the warps that are not done
@@ -238,8 +238,8 @@ Fiber* Scheduler::take_fiber() {
   Fiber* fiber = fibers_.back().get();
   fiber->stack.reset(new char[kStackBytes]);
   if (__tsan_create_fiber) fiber->tsan = __tsan_create_fiber(0);
-  // As simt_switch() leaves a stack: six registers, then where to go on. The ABI wants the stack to
-  // be at 8 modulo 16 where a function begins.
+  // The stack is as simt_switch() leaves one: six registers, then where to go on. The ABI wants the
+  // stack to be at 8 modulo 16 where a function begins.
   const auto top = reinterpret_cast<std::uintptr_t>(fiber->stack.get() + kStackBytes) & ~15ul;
   auto* words = reinterpret_cast<std::uintptr_t*>(top - 64);
   std::fill(words, words + 8, 0);
@@ -401,7 +401,7 @@ void Scheduler::fill_shared_memory(std::size_t bytes) {
 void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                          const std::function<void()>& body) {
   const std::uint64_t count = std::uint64_t{block.x} * block.y * block.z;
-  if (count == 0 || count > kMostThreads || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
+  if (count == 0 || count > kMaxThreads || grid.x == 0 || grid.y == 0 || grid.z == 0 ||
       grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10) {
     throw Error(std::string("kernel ") + kernel + ": cudaErrorInvalidConfiguration");
   }

@@ -1,4 +1,4 @@
-// The timer of parallel.autotune on the fake runtime, whose devices take the time that a test says.
+// The timer of parallel.autotune on the fake runtime, whose devices take the time that a test sets.
 #include "backend/cuda/plans/event_timer.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ class FakeMachine {
   }
 };
 
-Candidate kernel_of(double seconds) {
+Candidate make_kernel(double seconds) {
   return {"kernel",
           {{1024}, {}, {64}},
           [seconds](const std::vector<void*>& memory, cudaStream_t stream) {
@@ -52,7 +52,7 @@ TEST_CASE("event timer measures the time of the device for work in any order on 
     for (const int device : {0, 1}) {
       const auto timer = make_event_timer(device);
       for (const double seconds : {1e-3, 3e-3, 2e-4}) {
-        CHECK(is_near(timer->seconds(kernel_of(seconds)), seconds));
+        CHECK(is_near(timer->seconds(make_kernel(seconds)), seconds));
       }
     }
   }
@@ -112,7 +112,7 @@ TEST_CASE("event timer: small work finds nothing in the cache") {
 TEST_CASE("event timer: the next candidate after one that throws is timed correctly") {
   const FakeMachine machine;
   const auto timer = make_event_timer(0);
-  Candidate broken = kernel_of(1e-3);
+  Candidate broken = make_kernel(1e-3);
   int runs = 0;
   const auto run = broken.run;
   broken.run = [&](const std::vector<void*>& memory, cudaStream_t stream) {
@@ -120,7 +120,7 @@ TEST_CASE("event timer: the next candidate after one that throws is timed correc
     if (++runs == 3) throw DeviceError("no third run");
   };
   CHECK_THROWS_AS(timer->seconds(broken), DeviceError);
-  CHECK(is_near(timer->seconds(kernel_of(1e-3)), 1e-3));
+  CHECK(is_near(timer->seconds(make_kernel(1e-3)), 1e-3));
 }
 
 TEST_CASE("event timer: the fastest engine and algorithm of a device are chosen") {

@@ -14,7 +14,7 @@
 namespace trainer::data::augment_arrays_test::augment_arrays_test {
 namespace {
 
-config::Config config_of(const std::string& augment, const std::string& more = "") {
+config::Config build_config(const std::string& augment, const std::string& more = "") {
   const std::string text =
       "model: {layers: [flatten, dense: 10]}\ntrain: {epochs: 1}\n"
       "data: {format: synthetic, synthetic: {shape: [12, 10, 3], train_samples: 40}, train: "
@@ -39,10 +39,10 @@ Sample sample(const Dataset& dataset, std::int64_t index, std::int64_t epoch) {
 }  // namespace
 
 TEST_CASE("augment_arrays: random changes are a function of seed, epoch and sample") {
-  const auto plain = open_datasets(config_of("[]").data, 7);
+  const auto plain = open_datasets(build_config("[]").data, 7);
   const std::string list = "[random_flip_horizontal: 1, brightness: 0.3]";
-  const auto random = open_datasets(config_of(list).data, 7);
-  const auto again = open_datasets(config_of(list).data, 7);
+  const auto random = open_datasets(build_config(list).data, 7);
+  const auto again = open_datasets(build_config(list).data, 7);
   CHECK_FALSE(plain.train->spec().is_random);
   CHECK(random.train->spec().is_random);
   CHECK_FALSE(random.test->spec().is_random);
@@ -52,12 +52,12 @@ TEST_CASE("augment_arrays: random changes are a function of seed, epoch and samp
     const Sample changed = sample(*random.train, 3, epoch);
     images.insert(std::string(changed.image.begin(), changed.image.end()));
     CHECK(changed == sample(*again.train, 3, epoch));
-    // As image files are changed.
+    // The change is that of image files.
     Pixels expected(12, 10, 3);
     const Sample original = sample(*plain.train, 3, epoch);
     std::copy(original.image.begin(), original.image.end(), expected.data());
     Random draws(7, Stream::kAugment, static_cast<std::uint64_t>(epoch), 3);
-    augment(config_of(list).data.train.augment, Denormalizer({}), draws, expected);
+    augment(build_config(list).data.train.augment, Denormalizer({}), draws, expected);
     CHECK(std::equal(changed.image.begin(), changed.image.end(), expected.data()));
     CHECK(changed.label == original.label);
   }
@@ -66,19 +66,20 @@ TEST_CASE("augment_arrays: random changes are a function of seed, epoch and samp
 }
 
 TEST_CASE("augment_arrays: random_resized_crop takes a part of the image in its size") {
-  const auto plain = open_datasets(config_of("[]").data, 7);
-  const auto crops = open_datasets(config_of("[random_resized_crop]").data, 7);
+  const auto plain = open_datasets(build_config("[]").data, 7);
+  const auto crops = open_datasets(build_config("[random_resized_crop]").data, 7);
   const auto whole = open_datasets(
-      config_of("[random_resized_crop: {scale: [1, 1], ratio: [0.8333333, 0.8333334]}]").data, 7);
+      build_config("[random_resized_crop: {scale: [1, 1], ratio: [0.8333333, 0.8333334]}]").data,
+      7);
   CHECK(sample(*crops.train, 1, 0).image != sample(*plain.train, 1, 0).image);
   CHECK(sample(*crops.train, 1, 0).image != sample(*crops.train, 1, 1).image);
   CHECK(sample(*whole.train, 1, 0) == sample(*plain.train, 1, 0));
 }
 
 TEST_CASE("augment_arrays: validation samples that are split off stay unchanged") {
-  const auto plain = open_datasets(config_of("[]", ", validation_split: 0.25").data, 7);
+  const auto plain = open_datasets(build_config("[]", ", validation_split: 0.25").data, 7);
   const auto random =
-      open_datasets(config_of("[random_rotation: 30]", ", validation_split: 0.25").data, 7);
+      open_datasets(build_config("[random_rotation: 30]", ", validation_split: 0.25").data, 7);
   CHECK(random.train->spec().is_random);
   CHECK_FALSE(random.validation->spec().is_random);
   CHECK(sample(*random.validation, 2, 1) == sample(*plain.validation, 2, 1));
@@ -101,9 +102,9 @@ TEST_CASE("augment_arrays: arrays that are not images are an error") {
     DatasetSpec spec_;
   };
   CHECK_THROWS_WITH_AS(
-      augment_arrays(std::make_unique<Floats>(), config_of("[brightness]").data, 1),
+      augment_arrays(std::make_unique<Floats>(), build_config("[brightness]").data, 1),
       doctest::Contains("needs images of uint8 with 1 or 3 channels, but these are"), ConfigError);
-  CHECK_NOTHROW(augment_arrays(std::make_unique<Floats>(), config_of("[mixup]").data, 1));
+  CHECK_NOTHROW(augment_arrays(std::make_unique<Floats>(), build_config("[mixup]").data, 1));
 }
 
 }  // namespace trainer::data::augment_arrays_test::augment_arrays_test

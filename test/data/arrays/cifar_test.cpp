@@ -23,7 +23,7 @@ Bytes records(int count, int classes, bool hundred) {
   return file;
 }
 
-config::Data config_of(const std::filesystem::path& folder) {
+config::Data build_config(const std::filesystem::path& folder) {
   config::Data config;
   config.format = config::DataFormat::kCifar;
   config.path = folder;
@@ -46,7 +46,7 @@ TEST_CASE("read_cifar: planes of CIFAR-10 and CIFAR-100 become pixels") {
                         "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\n"
                         "horse\nship\ntruck\n\n");
     }
-    const Datasets sets = open_datasets(config_of(folder.path()), 1);
+    const Datasets sets = open_datasets(build_config(folder.path()), 1);
     CHECK(sets.train->size() == 21);
     CHECK(sets.test->size() == 3);
     CHECK(sets.image_shape == Shape{32, 32, 3});
@@ -67,13 +67,13 @@ TEST_CASE("read_cifar: planes of CIFAR-10 and CIFAR-100 become pixels") {
 TEST_CASE("read_cifar: the error of other files has the path") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(
-      open_datasets(config_of(folder.path()), 1),
+      open_datasets(build_config(folder.path()), 1),
       doctest::Contains("does not contain data_batch_1.bin, needed for the train split"),
       DataError);
   Bytes file = records(2, 10, false);
   file.pop_back();
   write_file_atomic(folder.path() / "data_batch_1.bin", file);
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder.path()), 1),
+  CHECK_THROWS_WITH_AS(open_datasets(build_config(folder.path()), 1),
                        doctest::Contains("is not a binary file of CIFAR: 6145 bytes"), DataError);
 }
 

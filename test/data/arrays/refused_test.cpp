@@ -13,14 +13,14 @@ namespace {
 
 using config::DataFormat;
 
-config::Data config_of(DataFormat format, const Path& path = {}) {
+config::Data build_config(DataFormat format, const Path& path = {}) {
   config::Data config;
   config.format = format;
   config.path = path;
   return config;
 }
 
-std::string error_of(const config::Data& config, std::optional<Split> only = {}) {
+std::string catch_error(const config::Data& config, std::optional<Split> only = {}) {
   try {
     open_datasets(config, 1, only);
   } catch (const Error& error) {
@@ -31,7 +31,7 @@ std::string error_of(const config::Data& config, std::optional<Split> only = {})
 
 void check_error(const config::Data& config, const std::string& part,
                  std::optional<Split> only = {}) {
-  const std::string error = error_of(config, only);
+  const std::string error = catch_error(config, only);
   CHECK_MESSAGE(error.find(part) != std::string::npos, error, " has no ", part);
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("IDX: the error of a missing file has split and path") {
   const Path images = folder.path() / "train-images-idx3-ubyte";
   const Path labels = folder.path() / "train-labels-idx1-ubyte";
   write_split(folder.path(), "train", 20, 3);
-  config::Data named = config_of(DataFormat::kIdx);
+  config::Data named = build_config(DataFormat::kIdx);
   check_error(named, "data: give `path`, or `images` and `labels` of `train`");
   named.train.images = images;
   check_error(named, "data.train: give both `images` and `labels`");
@@ -63,14 +63,14 @@ TEST_CASE("IDX: the error of a missing file has split and path") {
   check_error(named, (folder.path() / "gone").string() +
                          ": no such file, needed for the train split. Fetch the data set");
   named.train.labels = labels;
-  CHECK(error_of(named) == "");
+  CHECK(catch_error(named) == "");
   named.validation.labels = labels;
   check_error(named, "data.validation: give both `images` and `labels`");
   std::swap(named.validation.labels, named.validation.images);
   check_error(named, "data.validation: give both `images` and `labels`");
 
-  const config::Data in_folder = config_of(DataFormat::kIdx, folder.path());
-  CHECK(error_of(in_folder) == "");
+  const config::Data in_folder = build_config(DataFormat::kIdx, folder.path());
+  CHECK(catch_error(in_folder) == "");
   write_split(folder.path(), "t10k", 5, 3);
   std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
   check_error(in_folder, "t10k-labels-idx1-ubyte[.gz]: no such file, needed for the test split");
@@ -88,7 +88,7 @@ TEST_CASE("NPY and NPZ: the error of a missing file or array has split and name"
   const Path images = folder.path() / "x.npy", labels = folder.path() / "y.npy";
   write_file_atomic(images, npy({2, 2, 2}, Bytes(8)));
   write_file_atomic(labels, npy({2}, {0, 1}));
-  config::Data config = config_of(DataFormat::kNpz);
+  config::Data config = build_config(DataFormat::kNpz);
   check_error(config,
               "data.train: give `path` of an .npz file, or `images` and `labels` as .npy files");
   config.train.images = images;
@@ -96,26 +96,27 @@ TEST_CASE("NPY and NPZ: the error of a missing file or array has split and name"
   config.train.labels = folder.path() / "gone.npy";
   check_error(config, "gone.npy: no such file, needed for the train split");
   config.train.labels = labels;
-  CHECK(error_of(config) == "");
+  CHECK(catch_error(config) == "");
   config.test.images = images;
   check_error(config, "data.test: give `path` of an .npz file");
   config.test.labels = labels;
-  CHECK(error_of(config) == "");
-  check_error(config_of(DataFormat::kNpz, folder.path() / "gone.npz"),
+  CHECK(catch_error(config) == "");
+  check_error(build_config(DataFormat::kNpz, folder.path() / "gone.npz"),
               "gone.npz: no such file or folder, named by data.path");
 }
 
 TEST_CASE("CIFAR: the error of a missing file has split and path") {
   const TemporaryFolder folder;
-  check_error(config_of(DataFormat::kCifar), "data.path: name the folder with CIFAR's .bin files");
-  config::Data config = config_of(DataFormat::kCifar, folder.path());
+  check_error(build_config(DataFormat::kCifar),
+              "data.path: name the folder with CIFAR's .bin files");
+  config::Data config = build_config(DataFormat::kCifar, folder.path());
   check_error(config, "does not contain data_batch_1.bin, needed for the train split");
   write_file_atomic(folder.path() / "train.bin", Bytes(3073));
-  CHECK(error_of(config) == "");
+  CHECK(catch_error(config) == "");
   config.test.path = folder.path();
   check_error(config, "does not contain test_batch.bin, needed for the test split");
   write_file_atomic(folder.path() / "test.bin", Bytes(3073));
-  CHECK(error_of(config) == "");
+  CHECK(catch_error(config) == "");
   config.test.path = folder.path() / "gone.bin";
   check_error(config, "gone.bin");
 }
@@ -124,29 +125,29 @@ TEST_CASE("array data sets: contradicting numbers of classes are an error") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "x.npy", npy({2, 2, 2}, Bytes(8)));
   write_file_atomic(folder.path() / "targets.npy", npy({2, 3}, Bytes(6)));
-  config::Data config = config_of(DataFormat::kNpz);
+  config::Data config = build_config(DataFormat::kNpz);
   config.train.images = folder.path() / "x.npy";
   config.train.labels = folder.path() / "targets.npy";
   CHECK(open_datasets(config, 1).num_classes == 3);
   config.num_classes = 4;
   check_error(config, "data: 4 classes are given, but a label in the files has 3 numbers");
   config.num_classes = 3;
-  CHECK(error_of(config) == "");
+  CHECK(catch_error(config) == "");
   config.classes = {"a", "b"};
   check_error(config, "data: num_classes is 3, but 2 classes are named");
   config.num_classes.reset();
   check_error(config, "data: 2 classes are given, but a label in the files has 3 numbers");
   config.classes = {"a", "b", "c"};
-  CHECK(error_of(config) == "");
-  // Of one number, there may be any number of classes.
+  CHECK(catch_error(config) == "");
+  // Targets of one number may have any number of classes.
   write_file_atomic(folder.path() / "targets.npy", npy({2, 1}, Bytes(2)));
   config.classes = {"a", "b"};
-  CHECK(error_of(config) == "");
+  CHECK(catch_error(config) == "");
 }
 
 TEST_CASE("array data sets: images and labels of different sizes are an error") {
   const TemporaryFolder folder;
-  config::Data config = config_of(DataFormat::kNpz);
+  config::Data config = build_config(DataFormat::kNpz);
   config.train.images = folder.path() / "x.npy";
   config.train.labels = folder.path() / "y.npy";
   const auto check = [&](const std::vector<int>& x, const std::vector<int>& y,
@@ -158,7 +159,7 @@ TEST_CASE("array data sets: images and labels of different sizes are an error") 
     };
     write_file_atomic(config.train.images, npy(x, bytes(x)));
     write_file_atomic(config.train.labels, npy(y, bytes(y)));
-    const std::string error = error_of(config);
+    const std::string error = catch_error(config);
     CHECK_MESSAGE((part.empty() ? error.empty() : error.find(part) != std::string::npos), error,
                   " has no ", part);
   };
@@ -183,7 +184,7 @@ TEST_CASE("array data sets: images and labels of different sizes are an error") 
 TEST_CASE("array data sets: a missing split or a wrong validation_split is an error") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
-  config::Data config = config_of(DataFormat::kIdx, folder.path());
+  config::Data config = build_config(DataFormat::kIdx, folder.path());
   check_error(config, "there is no test split; name one with --set data.test.path=PLACE",
               Split::kTest);
   check_error(config,
@@ -198,7 +199,8 @@ TEST_CASE("array data sets: a missing split or a wrong validation_split is an er
   config.validation_split = 0.25;
   CHECK(open_datasets(config, 1).validation->size() == 5);
   CHECK(open_datasets(config, 1, Split::kValidation).train == nullptr);
-  check_error(config_of(DataFormat::kDigits), "data.path: name the folder to write the digits to");
+  check_error(build_config(DataFormat::kDigits),
+              "data.path: name the folder to write the digits to");
 }
 
 TEST_CASE("leads_to_image_files decides by the first bytes between images and arrays") {

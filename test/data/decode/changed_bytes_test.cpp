@@ -34,7 +34,7 @@ std::string array(const Array& array) {
   return text;
 }
 
-std::string arrays_of(const Path& path) {
+std::string describe_arrays(const Path& path) {
   std::string text;
   for (const std::string& name : npz_names(path)) text += name + " " + array(read_npz(path, name));
   return text;
@@ -81,7 +81,7 @@ TEST_CASE("NPY: read_npy returns the expected counts of results when each byte i
 }
 
 TEST_CASE("NPZ: read_npz returns the expected counts of results when each byte is changed") {
-  test::check_answers("npz", kSeeds + "npz", {"stored", "deflated"}, arrays_of);
+  test::check_answers("npz", kSeeds + "npz", {"stored", "deflated"}, describe_arrays);
 }
 
 TEST_CASE("CIFAR: read_cifar returns the expected counts of results when each byte is changed") {
@@ -89,7 +89,7 @@ TEST_CASE("CIFAR: read_cifar returns the expected counts of results when each by
     const Cifar cifar = read_cifar({path});
     return array(cifar.images) + ", " + array(cifar.labels);
   };
-  test::check_answers("cifar", kSeeds + "cifar", {"ten.bin"}, read, test::Changes::kOneAByte);
+  test::check_answers("cifar", kSeeds + "cifar", {"ten.bin"}, read, test::Changes::kOnePerByte);
 }
 
 TEST_CASE("CSV: the reader returns the expected counts of results when each byte is changed") {

@@ -84,13 +84,13 @@ Pixels decode_file(const fs::path& path, int channels = 3, int reduce = 1) {
 }
 
 // Where the frame header (SOF0) of a JPEG begins.
-std::size_t frame_of(const Bytes& file) {
+std::size_t find_frame_header(const Bytes& file) {
   const std::uint8_t marker[] = {0xFF, 0xC0};
   return static_cast<std::size_t>(std::search(file.begin(), file.end(), marker, marker + 2) -
                                   file.begin());
 }
 
-std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
+std::string catch_error(const Bytes& file, const ImageLimits& limits = {}) {
   try {
     Pixels image;
     ImageFile(file, "x.jpg", limits).decode(3, 1, image);
@@ -126,7 +126,7 @@ TEST_CASE("JPEG: unusual files give the pixels of Pillow or an error with the pa
       error = thrown.what();
     }
     if (!expected.decodes) {
-      // What Pillow refuses may still be complete enough for us; an error names the file.
+      // What Pillow rejects may still be complete enough for us; an error names the file.
       if (!error.empty()) CHECK(error.starts_with(path.string() + ": "));
       continue;
     }
@@ -156,10 +156,10 @@ TEST_CASE("JPEG: every prefix of a file is an error") {
   SUBCASE("progressive") { kind.progressive = true; }
   SUBCASE("CMYK") { kind.components = 4; }
   const Bytes file = encode_jpeg(kind, 20, random);
-  REQUIRE(error_of(file) == "");
+  REQUIRE(catch_error(file) == "");
   for (std::size_t size = 0; size < file.size() - 2; size += 1 + file.size() / 97) {
     CAPTURE(size);
-    CHECK(error_of({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)}) != "");
+    CHECK(catch_error({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)}) != "");
   }
 }
 
@@ -167,17 +167,17 @@ TEST_CASE("JPEG: the error of truncated, lossless and 12-bit files has the reaso
   Random random(2, Stream::kSynthetic);
   Bytes file = encode_jpeg({128, 128}, 20, random);
   // A missing end marker alone loses no pixel.
-  CHECK(error_of({file.begin(), file.end() - 2}) == "");
-  const std::size_t frame = frame_of(file);
+  CHECK(catch_error({file.begin(), file.end() - 2}) == "");
+  const std::size_t frame = find_frame_header(file);
   Bytes lossless = file, deep = file;
   lossless.at(frame + 1) = 0xC3;
   deep.at(frame + 4) = 12;
   file.resize(file.size() / 2);
-  CHECK(error_of(file) == concat("x.jpg: JPEG: is truncated: the file ends after ", file.size(),
-                                 " bytes, before the image of 128 x 128 pixels is complete"));
-  CHECK(error_of(lossless) ==
+  CHECK(catch_error(file) == concat("x.jpg: JPEG: is truncated: the file ends after ", file.size(),
+                                    " bytes, before the image of 128 x 128 pixels is complete"));
+  CHECK(catch_error(lossless) ==
         "x.jpg: JPEG: is a lossless JPEG, which is not supported; convert it to PNG");
-  CHECK(error_of(deep) ==
+  CHECK(catch_error(deep) ==
         "x.jpg: JPEG: has 12 bits per sample, which is not supported; convert it to PNG");
 }
 
@@ -193,13 +193,15 @@ TEST_CASE("JPEG: lost pixels or markers are an error, and other warnings are ret
   Bytes lost = file;  // RST2 is missing
   lost.erase(lost.begin() + (marker(0xD2) - file.begin()),
              lost.begin() + (marker(0xD2) - file.begin()) + 2);
-  CHECK(error_of(lost).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: "));
+  CHECK(catch_error(lost).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: "));
   Bytes jumped = file;  // RST3 where RST2 should be
   jumped[static_cast<std::size_t>(marker(0xD2) - file.begin()) + 1] = 0xD3;
-  CHECK(error_of(jumped).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: found marker"));
+  CHECK(
+      catch_error(jumped).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: found marker"));
   Bytes ended = file;  // the end marker comes early
   ended.erase(ended.begin() + (marker(0xD2) - file.begin()) - 20, ended.end() - 2);
-  CHECK(error_of(ended).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: premature end"));
+  CHECK(
+      catch_error(ended).starts_with("x.jpg: JPEG: is damaged: Corrupt JPEG data: premature end"));
   Bytes more = file;  // needless bytes before RST2
   more.insert(more.begin() + (marker(0xD2) - file.begin()), 9, 0x55);
   Pixels image;
@@ -216,17 +218,17 @@ TEST_CASE("JPEG: more scans than an image needs are an error") {
     kind.scans.push_back({1, {0}, k, k, 0, 1});
     kind.scans.push_back({1, {0}, k, k, 1, 0});
   }
-  CHECK(error_of(encode_jpeg(kind, 20, random)) == "");  // 99
+  CHECK(catch_error(encode_jpeg(kind, 20, random)) == "");  // 99
   for (int k = 50; k <= 63; ++k) kind.scans.push_back({1, {0}, k, k, 0, 0});
-  CHECK(error_of(encode_jpeg(kind, 20, random)) ==
+  CHECK(catch_error(encode_jpeg(kind, 20, random)) ==
         "x.jpg: JPEG: has more than 100 scans; it is damaged or was made to waste time");
 }
 
 TEST_CASE("image file: a file beyond the limits is an error before memory is allocated") {
   Random random(5, Stream::kSynthetic);
   const Bytes file = encode_jpeg({128, 100}, 20, random);
-  CHECK(error_of(file, {128 * 100, 1}) == "");
-  CHECK(error_of(file, {128 * 100 - 1, 1}) ==
+  CHECK(catch_error(file, {128 * 100, 1}) == "");
+  CHECK(catch_error(file, {128 * 100 - 1, 1}) ==
         "x.jpg: JPEG: has 100 x 128 pixels, more than 12799; raise data.max_pixels if that is "
         "right");
   const TemporaryFolder folder;
@@ -242,7 +244,7 @@ TEST_CASE("image file: a file beyond the limits is an error before memory is all
   // A PNG header that promises 15000 x 15000 pixels.
   Bytes png{0x89, 'P',  'N',  'G', 13, 10,   26,   10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0,
             0,    0x3A, 0x98, 0,   0,  0x3A, 0x98, 8,  2, 0, 0, 0,  0,   0,   0,   0};
-  CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
+  CHECK(catch_error(png).find("has 15000 x 15000 pixels") != std::string::npos);
 }
 
 TEST_CASE("read_image_file: on_error does not pass over the error at the limit of open files") {
@@ -330,18 +332,18 @@ TEST_CASE("image file: colour becomes grey for one channel, and grey is kept") {
 }
 
 TEST_CASE("image file: the format is detected by the content for any name") {
-  CHECK(error_of({}) == "x.jpg: is empty");
-  CHECK(error_of({'a', 'b', 'c'}).find("is not a supported image format") != std::string::npos);
+  CHECK(catch_error({}) == "x.jpg: is empty");
+  CHECK(catch_error({'a', 'b', 'c'}).find("is not a supported image format") != std::string::npos);
   const std::string avif(
       "\0\0\0\x20"
       "ftypavif",
       12);
-  CHECK(error_of({avif.begin(), avif.end()}) ==
+  CHECK(catch_error({avif.begin(), avif.end()}) ==
         "x.jpg: is a HEIC or AVIF file, which is not supported; convert it to PNG or JPEG, for "
         "example "
         "with ImageMagick: magick FILE NEW.png");
   const std::string webp = "RIFF\1\2\3\4WEBPVP8 ";
-  CHECK(error_of({webp.begin(), webp.end()}).starts_with("x.jpg: WebP: is "));
+  CHECK(catch_error({webp.begin(), webp.end()}).starts_with("x.jpg: WebP: is "));
   // P6 2 x 1
   const std::string ppm = "P6 2 1 255\n\1\2\3\4\5\6";
   const Bytes file(ppm.begin(), ppm.end());
@@ -422,7 +424,7 @@ TEST_CASE("image file: a side above 1,000,000 is an error for any max_pixels") {
     png.insert(png.end(), width.begin(), width.end());
     png.insert(png.end(), height.begin(), height.end());
     png.insert(png.end(), {8, 2, 0, 0, 0, 0, 0, 0, 0});
-    CHECK(error_of(png, {1'000'000'000, 1 << 20}).find("a side may have at most 1000000") !=
+    CHECK(catch_error(png, {1'000'000'000, 1 << 20}).find("a side may have at most 1000000") !=
           std::string::npos);
   }
 }
@@ -439,7 +441,7 @@ TEST_CASE("pixels: no more memory is kept after a large image than a smaller one
 
 TEST_CASE(
     "progressive JPEG: coefficients that a small file cannot fill are an error before allocation") {
-  const auto file_of = [](int side, int sampling) {
+  const auto make_file = [](int side, int sampling) {
     Bytes file{0xFF, 0xD8, 0xFF, 0xC2, 0, 17, 8};
     for (const int value : {side >> 8, side & 255, side >> 8, side & 255, 3}) {
       file.push_back(static_cast<std::uint8_t>(value));
@@ -453,10 +455,10 @@ TEST_CASE(
     file.insert(file.end(), scan.begin(), scan.end());
     return file;
   };
-  CHECK(error_of(file_of(10'000, 0x11)).find("several scans, which need 572 MiB to decode") !=
+  CHECK(catch_error(make_file(10'000, 0x11)).find("several scans, which need 572 MiB to decode") !=
         std::string::npos);
-  // A quarter of the colour: within the bound, and refused for what it is.
-  CHECK(error_of(file_of(10'000, 0x22)).find("several scans") == std::string::npos);
+  // A quarter of the colour: within the bound, and rejected for what it is.
+  CHECK(catch_error(make_file(10'000, 0x22)).find("several scans") == std::string::npos);
 }
 
 }  // namespace trainer::data::decode_test

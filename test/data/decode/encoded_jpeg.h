@@ -20,13 +20,14 @@ namespace trainer::data {
 struct JpegKind {
   int height = 0, width = 0;
   int components = 3;  // 4: CMYK
-  int h = 2, v = 2;    // of luma
+  int h = 2, v = 2;    // the sampling of luma
   int quality = 75;
   int restart = 0;  // MCUs
   bool optimise = false, progressive = false;
-  std::vector<jpeg_scan_info> scans = {};  // of a progressive file, in place of the usual ones
-  bool rgb = false;                        // stores red, green and blue, which Adobe's marker says
-  bool markers = true;                     // JFIF's or Adobe's
+  std::vector<jpeg_scan_info> scans =
+      {};               // those of a progressive file, in place of the usual ones
+  bool rgb = false;     // stores red, green and blue, which Adobe's marker states
+  bool markers = true;  // JFIF's or Adobe's
 };
 
 // Smooth shapes with noise of the given size.

@@ -1,5 +1,5 @@
 // PNM, BMP, GIF and PNG files built byte by byte. What is expected of them is what Pillow
-// makes of the same bytes, unless a comment says otherwise.
+// makes of the same bytes, unless a comment states otherwise.
 #include <doctest/doctest.h>
 #include <libdeflate.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 // ---- Building files ----
 
-Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+Bytes to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 void add(Bytes& to, const Bytes& more) { to.insert(to.end(), more.begin(), more.end()); }
 void add_little(Bytes& to, std::uint32_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
@@ -31,7 +31,7 @@ struct Bmp {
   bool os2 = false;
 };
 Bytes bmp(const Bmp& header, const Bytes& pixels) {
-  Bytes file = bytes_of("BM");
+  Bytes file = to_bytes("BM");
   const std::uint32_t size = header.os2 ? 12 : 40;
   const auto start = 14 + size + static_cast<std::uint32_t>(header.colours.size());
   add_little(file, start + static_cast<std::uint32_t>(pixels.size()), 4);
@@ -94,7 +94,7 @@ struct Gif {
 };
 // Colour i of 16 is {i, 2 i, 3 i}.
 Bytes gif(const Gif& header, const Bytes& indices) {
-  Bytes file = bytes_of("GIF89a");
+  Bytes file = to_bytes("GIF89a");
   add_little(file, static_cast<std::uint32_t>(header.width), 2);
   add_little(file, static_cast<std::uint32_t>(header.height), 2);
   add(file, {0x83, 0, 0});
@@ -115,7 +115,7 @@ Bytes gif(const Gif& header, const Bytes& indices) {
 }
 
 void add_chunk(Bytes& file, const std::string& type, const Bytes& content) {
-  Bytes chunk = bytes_of(type);
+  Bytes chunk = to_bytes(type);
   add(chunk, content);
   add_big(file, static_cast<std::uint32_t>(content.size()), 4);
   add(file, chunk);
@@ -148,8 +148,8 @@ Bytes png(const Png& header, const Bytes& rows) {
   if (!header.palette.empty()) add_chunk(file, "PLTE", header.palette);
   if (!header.exif.empty() && !header.exif_last) add_chunk(file, "eXIf", header.exif);
   add_chunk(file, "IDAT", zlib(rows));
-  for (const std::string& text : header.texts) add_chunk(file, "iTXt", bytes_of(text));
-  for (const auto& [type, content] : header.chunks) add_chunk(file, type, bytes_of(content));
+  for (const std::string& text : header.texts) add_chunk(file, "iTXt", to_bytes(text));
+  for (const auto& [type, content] : header.chunks) add_chunk(file, type, to_bytes(content));
   if (!header.exif.empty() && header.exif_last) add_chunk(file, "eXIf", header.exif);
   add_chunk(file, "IEND", {});
   return file;
@@ -178,7 +178,7 @@ std::string rgb(int width, int height, const std::vector<int>& numbers) {
   return text;
 }
 
-// Every prefix without the last `spare` bytes is refused, in words that say so.
+// Every prefix without the last `spare` bytes is rejected with that reason.
 void check_prefixes(const Bytes& file, std::size_t from, std::size_t spare = 0) {
   CHECK(is_image(decoded(file)));
   for (std::size_t size = from; size + spare < file.size(); ++size) {
@@ -199,7 +199,7 @@ Bytes counted(int count) {
 }  // namespace
 
 TEST_CASE("PNM: comments and ranges of numbers are read, and every truncation is an error") {
-  Bytes file = bytes_of("P6 # a comment\n# another\n3 2\n255\n");
+  Bytes file = to_bytes("P6 # a comment\n# another\n3 2\n255\n");
   const std::size_t header = file.size();
   add(file, counted(18));
   CHECK(decoded(file) == "3x2x3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18");
@@ -207,61 +207,61 @@ TEST_CASE("PNM: comments and ranges of numbers are read, and every truncation is
   CHECK(decoded({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header + 5)}) ==
         concat("PNM: is truncated: the file ends after ", header + 5,
                " bytes; 13 bytes of its pixels are missing"));
-  Bytes few = bytes_of("P5 4 1 15\n");
+  Bytes few = to_bytes("P5 4 1 15\n");
   add(few, {0, 1, 7, 15});
   CHECK(decoded(few) == "4x1x1 0 17 119 255");
-  Bytes many = bytes_of("P5 2 1 65535\n");
+  Bytes many = to_bytes("P5 2 1 65535\n");
   add(many, {0x80, 0x00, 0xFF, 0xFF});
   CHECK(decoded(many) == "2x1x1 128 255");
   for (const char* space : {"\t", "\n", "\v", "\f", "\r", " \t\n"}) {
-    Bytes spaced = bytes_of(concat("P5", space, "2", space, "1", space, "255"));
+    Bytes spaced = to_bytes(concat("P5", space, "2", space, "1", space, "255"));
     add(spaced, {'\t', 7, 8});
     CHECK(decoded(spaced) == "2x1x1 7 8");
   }
   for (const char space : {'\b', '\x0E', '\0'}) {
-    Bytes spaced = bytes_of("P5 2 1 255");
+    Bytes spaced = to_bytes("P5 2 1 255");
     add(spaced, {static_cast<std::uint8_t>(space), 7, 8});
     CHECK(decoded(spaced) == "PNM: the header's largest value is not a number");
   }
-  CHECK(decoded(bytes_of("P5 2 x 255\nabcd")) == "PNM: the header's height is not a number");
-  CHECK(decoded(bytes_of("P5 99999999999 1 255\n")).find("width is more than") !=
+  CHECK(decoded(to_bytes("P5 2 x 255\nabcd")) == "PNM: the header's height is not a number");
+  CHECK(decoded(to_bytes("P5 99999999999 1 255\n")).find("width is more than") !=
         std::string::npos);
-  CHECK(decoded(bytes_of("P5 2222222222 1 255\nab")) ==
+  CHECK(decoded(to_bytes("P5 2222222222 1 255\nab")) ==
         "PNM: the header's width is more than 268435456");
-  CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
+  CHECK(decoded(to_bytes("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
 TEST_CASE("PNM: plain files and files of bits are read, and every truncation is an error") {
-  CHECK(decoded(bytes_of("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
+  CHECK(decoded(to_bytes("P2\n# a comment\n3 2\n15\n0 5 10\n15 # 9\n10 5\n")) ==
         "3x2x1 0 85 170 255 170 85");
-  CHECK(decoded(bytes_of("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
-  CHECK(decoded(bytes_of("P3 1 1 65535 65535 0 32768")) == rgb(1, 1, {255, 0, 128}));
-  CHECK(decoded(bytes_of("P1 3 2\n101\n0 1 0\n")) == "3x2x1 0 255 0 255 0 255");
-  Bytes bits = bytes_of("P4\n10 2\n");
+  CHECK(decoded(to_bytes("P3 1 2 255 1 2 3 4 5 6")) == rgb(1, 2, {1, 2, 3, 4, 5, 6}));
+  CHECK(decoded(to_bytes("P3 1 1 65535 65535 0 32768")) == rgb(1, 1, {255, 0, 128}));
+  CHECK(decoded(to_bytes("P1 3 2\n101\n0 1 0\n")) == "3x2x1 0 255 0 255 0 255");
+  Bytes bits = to_bytes("P4\n10 2\n");
   add(bits, {0xAA, 0x80, 0x55, 0x40});
   CHECK(decoded(bits) == "10x2x1 0 255 0 255 0 255 0 255 0 255 255 0 255 0 255 0 255 0 255 0");
   check_prefixes(bits, 2);
-  CHECK(decoded(bytes_of("P2 3 2 15 0 5 10 15 10")) ==
+  CHECK(decoded(to_bytes("P2 3 2 15 0 5 10 15 10")) ==
         "PNM: is truncated: it has 5 numbers instead of 6");
-  CHECK(decoded(bytes_of("P2 2 2 15 10 15 10   ")) ==
+  CHECK(decoded(to_bytes("P2 2 2 15 10 15 10   ")) ==
         "PNM: is truncated: it has 3 numbers instead of 4");
-  CHECK(decoded(bytes_of("P2 2 1 15 1 16")) == "PNM: number 1 is more than the largest value 15");
-  CHECK(decoded(bytes_of("P2 2 1 15 1 -1")) == "PNM: number 1 of its pixels is not a number");
-  CHECK(decoded(bytes_of("P1 2 1 12")) == "PNM: number 1 is more than the largest value 1");
-  CHECK(decoded(bytes_of("P2 9999 9999 255 1")).find("cannot hold its 99980001 numbers") !=
+  CHECK(decoded(to_bytes("P2 2 1 15 1 16")) == "PNM: number 1 is more than the largest value 15");
+  CHECK(decoded(to_bytes("P2 2 1 15 1 -1")) == "PNM: number 1 of its pixels is not a number");
+  CHECK(decoded(to_bytes("P1 2 1 12")) == "PNM: number 1 is more than the largest value 1");
+  CHECK(decoded(to_bytes("P2 9999 9999 255 1")).find("cannot hold its 99980001 numbers") !=
         std::string::npos);
 }
 
 TEST_CASE("image file: the error of an unsupported format names it and a conversion") {
   for (const auto& [start, name] : {std::pair{"8BPS", "Photoshop (PSD)"}, std::pair{"PF\n", "PFM"},
                                     std::pair{"Pf\n", "PFM"}, std::pair{"P7\n", "PAM"}}) {
-    CHECK(decoded(bytes_of(concat(start, "xxxxxxxxxxxxxxxx"))) ==
+    CHECK(decoded(to_bytes(concat(start, "xxxxxxxxxxxxxxxx"))) ==
           concat("is a ", name,
                  " file, which is not supported; convert it to PNG or JPEG, for example with "
                  "ImageMagick: magick FILE NEW.png"));
   }
   Bytes tga(40);
-  add(tga, bytes_of(std::string("TRUEVISION-XFILE.\0", 18)));
+  add(tga, to_bytes(std::string("TRUEVISION-XFILE.\0", 18)));
   CHECK(decoded(tga).starts_with("is a TGA file"));
   const auto error_with_name = [](const std::string& name) -> std::string {
     try {
@@ -389,7 +389,7 @@ TEST_CASE("PNG: the orientation of eXIf turns the image, at any position of the 
   for (const bool last : {false, true}) {
     for (int orientation = 1; orientation <= 8; ++orientation) {
       CAPTURE(orientation);
-      header.exif = bytes_of(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0", 19));
+      header.exif = to_bytes(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0", 19));
       header.exif.push_back(static_cast<std::uint8_t>(orientation));
       add_big(header.exif, 0, 4);
       add_big(header.exif, 0, 4);
@@ -430,7 +430,7 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   CHECK(size_with("<a xmp:Orientation=\"6\"/>", '\0', {}) == stored);
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\1', {}) == stored);
   const auto compress = [](const std::string& packet) {
-    const Bytes packed = zlib(bytes_of(packet));
+    const Bytes packed = zlib(to_bytes(packet));
     return std::string(packed.begin(), packed.end());
   };
   const std::string packed = compress("<a tiff:Orientation=\"6\"/>");
@@ -442,7 +442,7 @@ TEST_CASE("PNG: the orientation of XMP turns the image, unless there is an eXIf 
   long_packet.resize(std::size_t{1} << 20, ' ');
   CHECK(size_with(compress(long_packet), '\1', {}) == turned);
   CHECK(size_with(compress(long_packet + ' '), '\1', {}) == stored);
-  Bytes upright = bytes_of(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\1", 20));
+  Bytes upright = to_bytes(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\1", 20));
   add_big(upright, 0, 4);
   add_big(upright, 0, 4);
   CHECK(size_with("<a tiff:Orientation=\"6\"/>", '\0', upright) == stored);
@@ -465,7 +465,7 @@ TEST_CASE("PNG: the orientation of EXIF in a text, as ImageMagick writes it, tur
       "\nexif\n      32\n4578696600004d4d002a0000000800010112000300\n00000100060000000000000000\n";
   CHECK(decoded_with("tEXt", key + lines) == turned);
   CHECK(decoded_with("tEXt", std::string("Raw profile type APP1\0", 22) + lines) == turned);
-  const Bytes packed = zlib(bytes_of(lines));
+  const Bytes packed = zlib(to_bytes(lines));
   const std::string method(1, '\0');
   CHECK(decoded_with("zTXt", key + method + std::string(packed.begin(), packed.end())) == turned);
   // One profile and one XMP packet are read per file: thousands of texts would take long.
@@ -515,7 +515,7 @@ TEST_CASE("image file: many pixels in a small file are an error before memory is
   header.width = header.height = 9000;
   CHECK(decoded(png(header, {0, 1, 2, 3})).find("cannot hold 9000 x 9000 pixels") !=
         std::string::npos);
-  CHECK(decoded(bytes_of("P6 9000 9000 255\nabc")).find("is truncated") != std::string::npos);
+  CHECK(decoded(to_bytes("P6 9000 9000 255\nabc")).find("is truncated") != std::string::npos);
 }
 
 }  // namespace trainer::data::formats_test

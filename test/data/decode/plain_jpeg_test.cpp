@@ -1,5 +1,5 @@
 // Our decoder of plain JPEG files against libjpeg: whatever it accepts, it must decode to the same
-// bits, and libjpeg must have nothing to say about it.
+// bits, and libjpeg must not warn of it.
 
 #include <doctest/doctest.h>
 

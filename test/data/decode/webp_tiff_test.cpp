@@ -30,7 +30,7 @@ Bytes file_named(const std::string& name) {
   return {text.begin(), text.end()};
 }
 
-std::string error_of(const Bytes& file, int channels = 3) {
+std::string catch_error(const Bytes& file, int channels = 3) {
   try {
     Pixels pixels;
     ImageFile(file, "x", {}).decode(channels, 1, pixels);
@@ -137,7 +137,7 @@ Bytes webp(int width, int height, std::uint8_t flags, const Bytes& chunks) {
   return file;
 }
 
-Pixels pixels_of(const Bytes& file) {
+Pixels decode_pixels(const Bytes& file) {
   Pixels pixels;
   ImageFile(file, "x", {}).decode(3, 1, pixels);
   return pixels;
@@ -218,11 +218,11 @@ TEST_CASE("TIFF: CMYK of 8 bits has the pixels of Pillow") {
 TEST_CASE("WebP: the orientation of EXIF, or else of XMP, turns the image") {
   for (const char* name : {"lossless.webp", "lossy.webp"}) {
     const Bytes plain = file_named(name);
-    const Pixels stored = pixels_of(plain);
+    const Pixels stored = decode_pixels(plain);
     const Bytes image(plain.begin() + 12, plain.end());
     for (int orientation = 1; orientation <= 8; ++orientation) {
       CAPTURE(orientation);
-      Pixels expected = pixels_of(plain);
+      Pixels expected = decode_pixels(plain);
       orient(expected, orientation);
       Bytes block{'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0};
       put(block, static_cast<std::uint64_t>(orientation), 4);
@@ -237,7 +237,7 @@ TEST_CASE("WebP: the orientation of EXIF, or else of XMP, turns the image") {
         add_webp_chunk(chunks, kind, content);
         const Bytes file = webp(stored.width(), stored.height(), 0x0C, chunks);
         CHECK(ImageFile(file, "x", {}).info().width == expected.width());
-        CHECK(are_equal(pixels_of(file), expected));
+        CHECK(are_equal(decode_pixels(file), expected));
       }
     }
   }
@@ -245,7 +245,7 @@ TEST_CASE("WebP: the orientation of EXIF, or else of XMP, turns the image") {
 
 TEST_CASE("WebP: an animation is its first frame") {
   const Bytes plain = file_named("lossless.webp");
-  const Pixels frame = pixels_of(plain);
+  const Pixels frame = decode_pixels(plain);
   const Bytes image(plain.begin() + 12, plain.end());
   const auto animation = [&](int left, int top, int width, int height, int canvas_width,
                              int canvas_height) {
@@ -262,8 +262,8 @@ TEST_CASE("WebP: an animation is its first frame") {
     return webp(canvas_width, canvas_height, 0x02, chunks);
   };
   const int width = frame.width(), height = frame.height();
-  CHECK(are_equal(pixels_of(animation(0, 0, width, height, width, height)), frame));
-  const Pixels larger = pixels_of(animation(2, 4, width, height, width + 5, height + 6));
+  CHECK(are_equal(decode_pixels(animation(0, 0, width, height, width, height)), frame));
+  const Pixels larger = decode_pixels(animation(2, 4, width, height, width + 5, height + 6));
   REQUIRE(larger.width() == width + 5);
   for (int y = 0; y < larger.height(); ++y) {
     for (int x = 0; x < larger.width(); ++x) {
@@ -274,11 +274,11 @@ TEST_CASE("WebP: an animation is its first frame") {
       }
     }
   }
-  CHECK(error_of(animation(0, 0, width + 1, height, width + 9, height)) ==
+  CHECK(catch_error(animation(0, 0, width + 1, height, width + 9, height)) ==
         "x: WebP: is damaged: the first frame of its animation has another size");
-  CHECK(error_of(animation(2, 0, width, height, width, height)) ==
+  CHECK(catch_error(animation(2, 0, width, height, width, height)) ==
         "x: WebP: is damaged: the first frame of its animation has another size");
-  CHECK(error_of(webp(width, height, 0x02, {})).starts_with("x: WebP: "));
+  CHECK(catch_error(webp(width, height, 0x02, {})).starts_with("x: WebP: "));
 }
 
 TEST_CASE("WebP and TIFF have the pixels of Pillow") {
@@ -310,7 +310,7 @@ TEST_CASE("WebP and TIFF: every truncation is an error that names the format") {
       const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
       // The last bytes mark the end of the pixels, which are all there.
       if (name == "one.tif" && size + 8 > file.size()) continue;
-      const std::string error = error_of(cut);
+      const std::string error = catch_error(cut);
       CAPTURE(name);
       CAPTURE(size);
       CHECK(error.starts_with(name.ends_with("webp") ? "x: WebP: " : "x: TIFF: "));

@@ -24,10 +24,10 @@ TEST_CASE("check_images counts images, damaged files and files that two splits s
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 1, 40);
-  CHECK(check_images(config_of(folder.path()), 1, "").clean());
+  CHECK(check_images(build_config(folder.path()), 1, "").clean());
   write_text(folder.path() / "train/dog/bad.jpg", "\xFF\xD8");
   fs::copy_file(folder.path() / "train/cat/deep/cat1.ppm", folder.path() / "test/cat/cat1.ppm");
-  const DataCheck check = check_images(config_of(folder.path()), 1, "(cat\\d+)\\.ppm");
+  const DataCheck check = check_images(build_config(folder.path()), 1, "(cat\\d+)\\.ppm");
   CHECK(!check.clean());
   REQUIRE(check.splits.size() == 2);
   CHECK(check.splits[0].per_class == std::vector<std::int64_t>{3, 4});
@@ -45,15 +45,15 @@ TEST_CASE("check_images counts images, damaged files and files that two splits s
 TEST_CASE("check_images: the formats of each class are listed if a split has several") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  CHECK(to_text(check_images(config_of(folder.path()), 1, "")).find("  cat: 2\n") !=
+  CHECK(to_text(check_images(build_config(folder.path()), 1, "")).find("  cat: 2\n") !=
         std::string::npos);
   const Bytes png = [&] {
     const fs::path path = folder.path() / "sheet.png";
-    write_sheet(config_of(folder.path()), 1, 1, path.string());
+    write_sheet(build_config(folder.path()), 1, 1, path.string());
     return read_file(path);
   }();
   write_text(folder.path() / "train/dog/placeholder.ppm", {png.begin(), png.end()});
-  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  const DataCheck check = check_images(build_config(folder.path()), 1, "");
   const std::string text = to_text(check);
   CHECK(text.find("  cat: 2 (2 PNM)\n") != std::string::npos);
   CHECK(text.find("  dog: 3 (1 PNG, 2 PNM)\n") != std::string::npos);
@@ -69,7 +69,7 @@ TEST_CASE(
   write_folder(folder.path() / "train", 3);
   fs::copy_file(folder.path() / "train/cat/deep/cat1.ppm",
                 folder.path() / "train/cat" / (name + ".ppm"));
-  const config::Data config = config_of(folder.path());
+  const config::Data config = build_config(folder.path());
   CHECK_THROWS_WITH_AS(check_images(config, 1, "(x+x+)+y"), doctest::Contains("matches none"),
                        ConfigError);
   const DataCheck check = check_images(config, 1, "(x+x+)+[.]");
@@ -87,7 +87,7 @@ TEST_CASE("write_sheet writes a PNG of the expected size") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   const fs::path path = folder.path() / "sheet.png";
-  write_sheet(config_of(folder.path()), 1, 5, path.string());
+  write_sheet(build_config(folder.path()), 1, 5, path.string());
   const Bytes file = read_file(path);
   const ImageInfo info = ImageFile(file, path.string(), {}).info();
   CHECK(info.kind == ImageKind::kPng);
@@ -101,7 +101,7 @@ TEST_CASE("write_sheet writes a PNG of the expected size") {
 TEST_CASE("draw_sheet orders shuffled images by class, with the names of class and file") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
-  const config::Data config = config_of(folder.path());
+  const config::Data config = build_config(folder.path());
   const Datasets sets = open_datasets(config, 3, Split::kTrain);
   const Dataset& set = *sets.train;
   const Sampler order(set.size(), 3, true);
@@ -139,7 +139,7 @@ TEST_CASE("check_images counts the samples that training sets aside for validati
     fs::copy_file(file, file.parent_path() / concat(file.stem().string(), "_copy.ppm"));
   }
   write_text(folder.path() / "train/cat/broken.png", "not an image at all");
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   CHECK(check_images(config, 5, "").duplicates.empty());
   config.validation_split = 0.3;
   config.error_budget = 5;

@@ -104,7 +104,7 @@ TEST_CASE("class names: a warning names similar names in any format") {
     for (const char* name : {"Cat", "cat", "dog"}) {
       write_image(folder.path() / name / "1.ppm", 9, 9, 1);
     }
-    CHECK(find_warnings(config_of(folder.path())) ==
+    CHECK(find_warnings(build_config(folder.path())) ==
           Lines{concat(folder.path().string(),
                        ": the classes 'Cat', 'cat' differ only by case; if they are one class, "
                        "give them one name")});
@@ -113,14 +113,14 @@ TEST_CASE("class names: a warning names similar names in any format") {
     for (const char* name : {"cat", "cat "}) {
       write_image(folder.path() / name / "1.ppm", 9, 9, 1);
     }
-    config::Data config = config_of("");
+    config::Data config = build_config("");
     config.train.glob = (folder.path() / "*/*.ppm").string();
     const Lines warnings = find_warnings(config);
     REQUIRE(warnings.size() == 1);
     CHECK(warnings[0].find("the classes 'cat', 'cat ' differ only by blanks") != std::string::npos);
   }
   SUBCASE("csv, also where data.classes names the classes") {
-    config::Data config = config_of("");
+    config::Data config = build_config("");
     config.format = config::DataFormat::kCsv;
     config.train.path = folder.path() / "train.csv";
     std::string text = "path,label\n";
@@ -143,7 +143,7 @@ TEST_CASE("class names: a warning names similar names in any format") {
     write_text(folder.path() / "0.tar",
                make_tar_member("0.pgm", image) + make_tar_member("0.cls", kComposed) +
                    make_tar_member("1.pgm", image) + make_tar_member("1.cls", kDecomposed));
-    config::Data config = config_of("");
+    config::Data config = build_config("");
     config.format = config::DataFormat::kWebDataset;
     config.train.path = folder.path() / "0.tar";
     const Lines warnings = find_warnings(config);
@@ -160,7 +160,7 @@ TEST_CASE("class names: a name in another Unicode form is the same class") {
   }
   write_image(folder.path() / "test" / kDecomposed / "1.ppm", 9, 9, 2);
   write_image(folder.path() / "test" / "Tee" / "1.ppm", 9, 9, 3);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.classes == Lines{kComposed, "Tee"});
   CHECK(labels(*sets.test) == std::vector<std::int32_t>{0, 1});
@@ -168,7 +168,7 @@ TEST_CASE("class names: a name in another Unicode form is the same class") {
   config.test.glob = (folder.path() / "test/*/*.ppm").string();
   CHECK(labels(*open_datasets(config, 1).test) == std::vector<std::int32_t>{0, 1});
 
-  config::Data csv = config_of("");
+  config::Data csv = build_config("");
   csv.format = config::DataFormat::kCsv;
   csv.train.path = folder.path() / "list.csv";
   csv.classes = {kDecomposed, "Tee"};
@@ -182,7 +182,7 @@ TEST_CASE("class names: the error of an unknown class names a similar class") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 1);
   write_image(folder.path() / "test" / "Cat" / "1.ppm", 9, 9, 2);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   CHECK(find_open_error(config).find(
             "Cat: is not a class: the classes are cat, dog; it differs from "
             "the class 'cat' only by case; name it in data.classes") != std::string::npos);

@@ -16,7 +16,7 @@ using config::ClassOrder;
 
 struct Case {
   TemporaryFolder files;
-  config::Data config = config_of(files.path());
+  config::Data config = build_config(files.path());
 
   explicit Case(const std::vector<std::string>& folders = {}) {
     int seed = 0;

@@ -25,7 +25,7 @@ bool contains(const std::string& text, const std::string& part) {
 // has a photo of its own.
 struct Folder {
   TemporaryFolder files;
-  config::Data config = config_of(files.path());
+  config::Data config = build_config(files.path());
 
   Folder() {
     write("a/own", 1);

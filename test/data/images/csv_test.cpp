@@ -12,7 +12,7 @@ namespace {
 struct Folder {
   TemporaryFolder files;
   fs::path csv = files.path() / "train.csv";
-  config::Data config = config_of("");
+  config::Data config = build_config("");
 
   Folder() {
     for (int i = 0; i < 6; ++i) {

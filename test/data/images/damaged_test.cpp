@@ -23,7 +23,7 @@ using commands::to_text;
 TEST_CASE("content_key is independent of the seed and the division unless on_error is replace") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.validation_split = 0.5;
   const auto whole = [&](std::uint64_t seed) {
     const Datasets sets = open_datasets(config, seed);
@@ -44,7 +44,7 @@ TEST_CASE("content_key is independent of the seed and the division unless on_err
 TEST_CASE("on_error skip: a file is decoded at the first start only, and again after a change") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.on_error = config::OnError::kSkip;
   config.error_budget = 5;
   config.cache_dir = folder.path() / "cache";
@@ -55,7 +55,7 @@ TEST_CASE("on_error skip: a file is decoded at the first start only, and again a
   }
   const fs::path file = folder.path() / "train/cat/deep/cat1.ppm";
   const std::string content = read_text_file(file);
-  // Of the same size and time, so that only a look inside could tell.
+  // Keeps size and time, so that only the content could show the damage.
   const auto damage = [&](const fs::file_time_type& time) {
     std::string damaged = content;
     damaged[1] = 'x';
@@ -102,7 +102,7 @@ TEST_CASE("on_error skip: a file is decoded at the first start only, and again a
 TEST_CASE("on_error skip: a file that was just written is decoded at the next start") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.on_error = config::OnError::kSkip;
   config.cache_dir = folder.path() / "cache";
   const auto soon = fs::file_time_type::clock::now() + std::chrono::hours(1);
@@ -121,7 +121,7 @@ TEST_CASE(
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat" / kHostileName, "not an image");
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const std::string shown = "cat/\\x1b[31mred\\x0aall files are readable.png: is not a supported";
   CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 2),
                        doctest::Contains(shown.c_str()), DataError);
@@ -143,7 +143,7 @@ TEST_CASE("data.on_error: fail, skip and replace apply within data.error_budget"
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat/broken.png", "not an image at all");
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const std::string name = "broken.png: is not a supported image format";
   CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 2), doctest::Contains(name.c_str()),
                        DataError);
@@ -162,7 +162,7 @@ TEST_CASE("data.on_error: fail, skip and replace apply within data.error_budget"
   CHECK(batches(*open_datasets(config, 1).train, 3) == one);
   REQUIRE(replaced.train_files->report().size() == 1);
   CHECK(replaced.train_files->report()[0].find("replaced (class cat): ") == 0);
-  CHECK(image_of(*replaced.train, 0) == image_of(*replaced.train, 0));
+  CHECK(load_image(*replaced.train, 0) == load_image(*replaced.train, 0));
 
   for (const auto mode : {config::OnError::kSkip, config::OnError::kReplace}) {
     config.on_error = mode;
@@ -184,7 +184,7 @@ TEST_CASE("on_error replace: a damaged training file is replaced by one of its o
   for (int i = 0; i < 6; ++i) {
     write_text(folder.path() / "train/cat/deep" / concat("cat", i, "x.png"), "not an image at all");
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.error_budget = 100;
   config.on_error = config::OnError::kReplace;
   config.validation_split = 0.4;
@@ -195,12 +195,12 @@ TEST_CASE("on_error replace: a damaged training file is replaced by one of its o
   };
   std::vector<Bytes> whole;
   for (std::int64_t i = 0; i < sets.train->size(); ++i) {
-    if (!damaged(*sets.train, i)) whole.push_back(image_of(*sets.train, i));
+    if (!damaged(*sets.train, i)) whole.push_back(load_image(*sets.train, i));
   }
   std::int64_t replaced = 0;
   for (std::int64_t i = 0; i < sets.train->size(); ++i) {
     if (!damaged(*sets.train, i)) continue;
-    CHECK(std::count(whole.begin(), whole.end(), image_of(*sets.train, i)) == 1);
+    CHECK(std::count(whole.begin(), whole.end(), load_image(*sets.train, i)) == 1);
     ++replaced;
   }
   CHECK(replaced > 1);
@@ -217,7 +217,7 @@ TEST_CASE("on_error replace: a damaged training file is replaced by one of its o
 
   // One that is damaged after that is not replaced either.
   write_text(sets.validation->describe(0), "");
-  CHECK_THROWS_AS(image_of(*sets.validation, 0), DataError);
+  CHECK_THROWS_AS(load_image(*sets.validation, 0), DataError);
   // The training images themselves may be evaluated on.
   Datasets again = open_datasets(config, 1, Split::kTrain);
   leave_out_unreadable(again.train, again.train_files, DamagedFiles::Portion::kMain);
@@ -230,7 +230,7 @@ TEST_CASE("on_error replace: a damaged file of the test split is left out") {
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 2, 40);
   write_text(folder.path() / "test/dog/broken.png", "junk");
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.on_error = config::OnError::kReplace;
   const Datasets sets = open_datasets(config, 1, Split::kTest);
   CHECK(sets.test->size() == 4);
@@ -241,16 +241,16 @@ TEST_CASE("on_error replace: a damaged file of the test split is left out") {
 TEST_CASE("image_folder: images beside the folders of the classes are reported") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().left_aside.empty());
+  CHECK(open_datasets(build_config(folder.path()), 1).train_files->damage().left_aside.empty());
   write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.train->size() == 4);
   REQUIRE(sets.train_files->damage().left_aside.size() == 1);
   const std::string note = sets.train_files->damage().left_aside[0];
   CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
         std::string::npos);
   CHECK(note.ends_with("train/stray.ppm"));
-  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  const DataCheck check = check_images(build_config(folder.path()), 1, "");
   CHECK(check.splits[0].notes == std::vector<std::string>{note});
 }
 
@@ -264,9 +264,9 @@ TEST_CASE(
   };
   write("no_ending", "\xFF\xD8\xFF\xE0");
   write("wrong.dat", "\x89PNG\r\n\x1A\n");
-  write("notes.txt", "P6 is no image here");
+  write("notes.txt", "P6 is not an image here");
   write("more.txt", "BM, GIF and PNG");
-  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  const DataCheck check = check_images(build_config(folder.path()), 1, "");
   CHECK(check.splits[0].per_class == std::vector<std::int64_t>{2 + 2, 2});
   REQUIRE(check.splits[0].notes.size() == 1);
   CHECK(check.splits[0].notes[0].find(": 2 files are left aside, not being images, e.g. ") !=
@@ -282,7 +282,7 @@ TEST_CASE("image_folder: broken links, pipes and a loop of links are counted and
   fs::create_symlink("..", cats / "deep/up");
   REQUIRE(::mkfifo((cats / "pipe.png").c_str(), 0600) == 0);
   fs::create_symlink("self", folder.path() / "train/self");
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.train->size() == 4);
   const std::vector<std::string> lines = sets.train_files->damage().left_aside;
   REQUIRE(lines.size() == 2);
@@ -293,8 +293,8 @@ TEST_CASE("image_folder: broken links, pipes and a loop of links are counted and
                            ": 1 link to a folder is not followed, e.g. ",
                            (cats / "deep/up").string(),
                            "; put the images there, or make the folder of a class the link"));
-  CHECK(check_images(config_of(folder.path()), 1, "").splits[0].notes == lines);
-  config::Data glob = config_of("");
+  CHECK(check_images(build_config(folder.path()), 1, "").splits[0].notes == lines);
+  config::Data glob = build_config("");
   glob.train.glob = (folder.path() / "train/*/*/*.ppm").string();
   glob.classes = {"deep"};
   CHECK(open_datasets(glob, 1).train->size() == 4);
@@ -309,7 +309,7 @@ TEST_CASE(
   fs::create_directory_symlink("../cats", folder.path() / "train/cat");
   fs::create_directory_symlink(folder.path() / "elsewhere/dog", folder.path() / "train/dog/more");
   fs::create_directory_symlink(folder.path() / "elsewhere/dog", folder.path() / "cats/more");
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.train->size() == 4);
   const std::vector<std::string> lines = sets.train_files->damage().left_aside;
   REQUIRE(lines.size() == 3);  // the last two: folders beside train
@@ -319,7 +319,7 @@ TEST_CASE(
   CHECK(note.find(": 1 link to a folder is not followed") != std::string::npos);
 
   // The pattern of a glob states the folders, links or not.
-  config::Data glob = config_of("");
+  config::Data glob = build_config("");
   glob.classes = {"deep"};
   glob.train.glob = (folder.path() / "train/*/deep/*.ppm").string();
   CHECK(open_datasets(glob, 1).train->size() == 4);
@@ -338,14 +338,14 @@ TEST_CASE(
   REQUIRE(at != jpeg.end());
   jpeg.insert(at, 5, 0x55);
   write_file_atomic(folder.path() / "train/cat/a.jpg", jpeg);
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   for (int epoch = 0; epoch < 2; ++epoch) labels(*sets.train);
   const Damage damage = sets.train_files->damage();
   CHECK(damage.warned == 1);
   CHECK(damage.warning == concat((folder.path() / "train/cat/a.jpg").string(),
                                  ": Corrupt JPEG data: 5 extraneous bytes before marker 0xd0"));
   write_text(folder.path() / "train/cat/\x1b[31m\nb.jpg", "no image");
-  const std::string text = to_text(check_images(config_of(folder.path()), 1, ""));
+  const std::string text = to_text(check_images(build_config(folder.path()), 1, ""));
   CHECK(text.find("cat/\\x1b[31m\\x0ab.jpg: is not a supported image format") != std::string::npos);
   CHECK(text.find('\x1b') == std::string::npos);
 }

@@ -53,7 +53,7 @@ std::vector<std::string> shared(const std::set<std::string>& a, const std::set<s
 
 struct Folder {
   TemporaryFolder files;
-  config::Data config = config_of(files.path());
+  config::Data config = build_config(files.path());
   Folder() {
     config.validation_split = 0.3;
     config.group_by = "(person\\d+)_";
@@ -392,7 +392,7 @@ TEST_CASE("group_by: no patient of chest X-rays is in two splits") {
   const fs::path folder = fs::path(shared_data == nullptr ? "" : shared_data) / "chest_xray";
   if (!fs::is_directory(folder))
     TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with chest_xray");
-  config::Data config = config_of(folder);
+  config::Data config = build_config(folder);
   config.validation_split = 0.2;
   config.group_by = "(person\\d+|IM-\\d+)";
   const Datasets sets = open_datasets(config, 42);

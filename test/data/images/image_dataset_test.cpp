@@ -30,7 +30,7 @@ TEST_CASE(
   write_folder(folder.path() / "val", 1, 50);
   write_text(folder.path() / "train/cat/notes.txt", "x");
   write_text(folder.path() / "train/cat/.hidden.ppm", "x");
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.classes == std::vector<std::string>{"cat", "dog"});
   CHECK(sets.num_classes == 2);
@@ -63,7 +63,7 @@ TEST_CASE("data.train.glob: the class is the name of the parent folder") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "all/train", 2);
   write_image(folder.path() / "all/train/dog/extra.pgm", 5, 5, 9, true);
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.train.path = folder.path();
   config.train.glob = "all/train/**/*.ppm";
   CHECK(open_datasets(config, 1).classes == std::vector<std::string>{"deep"});
@@ -72,7 +72,7 @@ TEST_CASE("data.train.glob: the class is the name of the parent folder") {
   CHECK(sets.classes == std::vector<std::string>{"dog"});
   CHECK(sets.train->size() == 1);
   // A grey file in an RGB set: three equal channels.
-  const Bytes image = image_of(*sets.train, 0);
+  const Bytes image = load_image(*sets.train, 0);
   CHECK(image[0] == image[1]);
   CHECK(image[0] == image[2]);
   config.train.glob = "*/*.png";
@@ -84,7 +84,7 @@ TEST_CASE("data.limit: each class keeps its share, in the order of the list") {
   write_folder(folder.path() / "train", 12);
   for (int i = 0; i < 6; ++i)
     fs::remove(folder.path() / concat("train/dog/deep/dog", 13 + i, ".ppm"));
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const auto files = [&](std::int64_t limit, std::uint64_t seed = 1) {
     config.limit = limit;
     const Datasets sets = open_datasets(config, seed);
@@ -117,7 +117,7 @@ TEST_CASE(
                            "b/1.ppm", "c/1.ppm", "c/2.ppm", "a/z.ppm"}) {
     write_image(folder.path() / name, 8, 8, 1);
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.validation_split = 0.3;
   config.validation_split_order = config::ValidationSplitOrder::kLast;
   const Datasets sets = open_datasets(config, 5);
@@ -147,7 +147,7 @@ TEST_CASE("csv: labels may be names, numbers and quoted, and mistakes are errors
   write_image(folder.path() / "a, b.ppm", 4, 4, 1);
   write_image(folder.path() / "c.ppm", 4, 4, 2);
   const fs::path csv = folder.path() / "list.csv";
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.format = config::DataFormat::kCsv;
   config.train.path = csv;
   write_text(csv, "path,label\r\n\"a, b.ppm\",dog\r\nc.ppm,cat\r\n\n");
@@ -181,7 +181,7 @@ TEST_CASE("csv: labels may be names, numbers and quoted, and mistakes are errors
 TEST_CASE("augmentations are a function of seed, epoch and index, for any threads and start") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 5);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.train.augment = {
       augmentation(config::RandomResizedCrop{}),  augmentation(config::RandomFlipHorizontal{}),
       augmentation(config::RandomFlipVertical{}), augmentation(config::RandomRotation{30}),
@@ -196,8 +196,8 @@ TEST_CASE("augmentations are a function of seed, epoch and index, for any thread
   CHECK(batches(*open_datasets(config, 7).train, 0) == one);
   CHECK(batches(*sets.train, 2, 3) == std::vector<Bytes>(one.begin() + 3, one.end()));
   CHECK(batches(*open_datasets(config, 8).train, 1) != one);
-  CHECK(image_of(*sets.train, 0, 0) != image_of(*sets.train, 0, 1));
-  CHECK(image_of(*sets.train, 0) == image_of(*sets.train, 0));
+  CHECK(load_image(*sets.train, 0, 0) != load_image(*sets.train, 0, 1));
+  CHECK(load_image(*sets.train, 0) == load_image(*sets.train, 0));
   for (const auto cache : {config::ImageCache::kMemory}) {
     config.cache = cache;
     config.scaled_decode = false;
@@ -210,13 +210,13 @@ TEST_CASE("augmentations are a function of seed, epoch and index, for any thread
   const Datasets parts = open_datasets(config, 7);
   CHECK(parts.train->spec().is_random);
   CHECK(!parts.validation->spec().is_random);
-  CHECK(image_of(*parts.validation, 0, 0) == image_of(*parts.validation, 0, 1));
+  CHECK(load_image(*parts.validation, 0, 0) == load_image(*parts.validation, 0, 1));
 }
 
 TEST_CASE("timm_rand_augment: images are the same for any threads and after a start in mid-epoch") {
   const TemporaryFolder folder;
   write_folder(folder.path(), 5);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.preprocess = config::PreprocessPreset::kTorch;
   config::RandomErasing erasing;
   erasing.probability = 1;
@@ -233,16 +233,16 @@ TEST_CASE("timm_rand_augment: images are the same for any threads and after a st
   CHECK(rest == std::vector<Bytes>(expected.begin() + 5, expected.end()));
   CHECK(batches(*open_datasets(config, 7).train, 2) == expected);
   CHECK(batches(*open_datasets(config, 8).train, 2) != expected);
-  CHECK(image_of(*sets.train, 2, 0) != image_of(*sets.train, 2, 1));
+  CHECK(load_image(*sets.train, 2, 0) != load_image(*sets.train, 2, 1));
   // The erased pixels follow the normalization.
   config.preprocess = config::PreprocessPreset::kScale;
-  CHECK(image_of(*open_datasets(config, 7).train, 2, 0) != image_of(*sets.train, 2, 0));
+  CHECK(load_image(*open_datasets(config, 7).train, 2, 0) != load_image(*sets.train, 2, 0));
 }
 
 TEST_CASE("data.cache: memory and disk give the uncached images, also in the next process") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const std::vector<Bytes> expected = batches(*open_datasets(config, 1).train, 1);
   config.cache_dir = folder.path() / "cache";
   for (const auto cache : {config::ImageCache::kMemory, config::ImageCache::kDisk}) {
@@ -282,7 +282,7 @@ TEST_CASE("data.cache: memory and disk give the uncached images, also in the nex
 TEST_CASE("csv: a label of more than a thousand bytes is an error with its line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.format = config::DataFormat::kCsv;
   config.train.path = folder.path() / "list.csv";
   write_text(config.train.path, "c.ppm,dog\nc.ppm," + std::string(1000, 'x') + "\n");
@@ -302,7 +302,7 @@ TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline is an 
     write_folder(folder.path() / "train", 1);
     write_image(folder.path() / "train" / name / "a.ppm", 8, 8, 1);
     const std::string shown = name[0] == 'c' ? "'caf\\xe9'" : "'two\\x0alines'";
-    CHECK_THROWS_WITH_AS(open_datasets(config_of(folder.path()), 1),
+    CHECK_THROWS_WITH_AS(open_datasets(build_config(folder.path()), 1),
                          doctest::Contains(("train: the folder " + shown).c_str()), DataError);
   }
 }
@@ -310,7 +310,7 @@ TEST_CASE("image_folder: a folder name that is not UTF-8 or has a newline is an 
 TEST_CASE("fingerprint changes with the files and the resizing") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const auto print = [&] { return open_datasets(config, 1).train->fingerprint(); };
   const std::string first = print();
   CHECK(print() == first);
@@ -327,7 +327,7 @@ TEST_CASE("csv: columns are found among others by usual or given names") {
   fs::create_directories(folder.path() / "deep");
   write_image(folder.path() / "deep/b.ppm", 4, 4, 2);
   const fs::path csv = folder.path() / "list.csv";
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.format = config::DataFormat::kCsv;
   config.train.path = csv;
   const auto found = [&](const std::string& text) -> std::string {
@@ -367,7 +367,7 @@ TEST_CASE("csv: labels with weight_column stay class indices until weigh_samples
   for (const char* name : {"a", "b", "c"})
     write_image(folder.path() / concat(name, ".ppm"), 4, 4, 1);
   const fs::path csv = folder.path() / "list.csv";
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.format = config::DataFormat::kCsv;
   config.train.path = csv;
   write_text(csv, "path,label,sample_weight\na.ppm,dog,0.5\nb.ppm,cat,2\nc.ppm,dog,0\n");
@@ -410,7 +410,7 @@ TEST_CASE("csv: labels with weight_column stay class indices until weigh_samples
 TEST_CASE("csv: a label number far above the number of files is an error") {
   const TemporaryFolder folder;
   write_image(folder.path() / "c.ppm", 4, 4, 2);
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.format = config::DataFormat::kCsv;
   config.train.path = folder.path() / "list.csv";
   write_text(config.train.path, "c.ppm,0\nc.ppm,608060806\nc.ppm,3\n");
@@ -425,7 +425,7 @@ TEST_CASE("csv: a label number far above the number of files is an error") {
 TEST_CASE("disk cache: no image changes when a file is overwritten or truncated while in use") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 4);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   const std::vector<Bytes> expected = batches(*open_datasets(config, 1).train, 1);
   config.cache = config::ImageCache::kDisk;
   config.cache_dir = folder.path() / "cache";

@@ -45,7 +45,7 @@ inline void write_folder(const fs::path& folder, int count, int seed = 0) {
   }
 }
 
-inline config::Data config_of(const fs::path& path) {
+inline config::Data build_config(const fs::path& path) {
   config::Data config;
   config.format = config::DataFormat::kImageFolder;
   config.path = path.string();
@@ -53,7 +53,7 @@ inline config::Data config_of(const fs::path& path) {
   return config;
 }
 
-inline Bytes image_of(const Dataset& set, std::int64_t index, std::int64_t epoch = kNoEpoch) {
+inline Bytes load_image(const Dataset& set, std::int64_t index, std::int64_t epoch = kNoEpoch) {
   Bytes image(static_cast<std::size_t>(set.spec().image_shape.elements()));
   std::int32_t label = -1;
   set.get(index, epoch, image.data(), &label);

@@ -32,7 +32,7 @@ std::size_t count_labels(const LabelSets& sets) {
 
 struct Folder {
   TemporaryFolder files;
-  config::Data config = config_of("");
+  config::Data config = build_config("");
 
   Folder() {
     for (int i = 0; i < 6; ++i) write_image(files.path() / concat("x_", i, ".ppm"), 8, 6, i);

@@ -82,27 +82,27 @@ TEST_CASE("fit pad has the same borders in training, evaluation, prediction and 
       write_file_atomic(folder.path() / split / name / "a.jpg", jpeg);
     }
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.resize = {16, 16};
   config.channels = 3;
   config.fit = config::Fit::kPad;
   const Datasets sets = open_datasets(config, 1);
-  const Bytes image = image_of(*sets.train, 0);
-  CHECK(image_of(*sets.train, 0, 3) == image);
-  CHECK(image_of(*sets.test, 1) == image);
+  const Bytes image = load_image(*sets.train, 0);
+  CHECK(load_image(*sets.train, 0, 3) == image);
+  CHECK(load_image(*sets.test, 1) == image);
   const std::string file = (folder.path() / "test/cat/a.jpg").string();
-  CHECK(image_of(*open_image_files(config, {file}, false).dataset, 0) == image);
+  CHECK(load_image(*open_image_files(config, {file}, false).dataset, 0) == image);
   config.cache = config::ImageCache::kMemory;
   const Datasets cached = open_datasets(config, 1);
-  CHECK(image_of(*cached.train, 0) == image);
-  CHECK(image_of(*cached.train, 0) == image);
+  CHECK(load_image(*cached.train, 0) == image);
+  CHECK(load_image(*cached.train, 0) == image);
 
   // 64 x 128 becomes 8 x 16 between rows 4 and 12; a half of it is enough for decoding at 1/8.
   const ImageReader reader(config);
   CHECK(reader.decode(fs::path(file), ImageReader::Scale::kReduced).reduce == 8);
   config.cache = config::ImageCache::kNone;
   config.scaled_decode = false;
-  const Bytes full = image_of(*open_datasets(config, 1).train, 0);
+  const Bytes full = load_image(*open_datasets(config, 1).train, 0);
   int worst = 0;
   for (std::size_t i = 0; i < image.size(); ++i) {
     const std::size_t row = i / (16 * 3);
@@ -120,13 +120,13 @@ TEST_CASE("fit pad has the same borders in training, evaluation, prediction and 
 TEST_CASE("fit pad: random_resized_crop replaces it in training only") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.fit = config::Fit::kPad;
-  const Bytes padded = image_of(*open_datasets(config, 1).train, 0);
+  const Bytes padded = load_image(*open_datasets(config, 1).train, 0);
   config.train.augment = {{config::RandomResizedCrop{}, {}}};
   const Datasets sets = open_datasets(config, 1);
-  CHECK(image_of(*sets.train, 0) == padded);
-  CHECK(image_of(*sets.train, 0, 0) != padded);
+  CHECK(load_image(*sets.train, 0) == padded);
+  CHECK(load_image(*sets.train, 0, 0) != padded);
 }
 
 }  // namespace trainer::data::pad_test

@@ -42,7 +42,7 @@ const json& fixture() {
   return content;
 }
 
-std::vector<std::uint8_t> bytes_of(const std::string& hex) {
+std::vector<std::uint8_t> to_bytes(const std::string& hex) {
   std::vector<std::uint8_t> bytes(hex.size() / 2);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     bytes[i] = static_cast<std::uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
@@ -51,7 +51,7 @@ std::vector<std::uint8_t> bytes_of(const std::string& hex) {
 }
 
 Pixels image_named(const std::string& name) {
-  const std::vector<std::uint8_t> bytes = bytes_of(fixture()["images"][name]);
+  const std::vector<std::uint8_t> bytes = to_bytes(fixture()["images"][name]);
   const int height = fixture()["height"], width = fixture()["width"];
   Pixels image(height, width, static_cast<int>(bytes.size()) / (height * width));
   std::copy(bytes.begin(), bytes.end(), image.data());
@@ -60,7 +60,7 @@ Pixels image_named(const std::string& name) {
 
 // The largest difference of a pixel.
 int distance(const Pixels& image, const std::string& hex) {
-  const std::vector<std::uint8_t> expected = bytes_of(hex);
+  const std::vector<std::uint8_t> expected = to_bytes(hex);
   if (expected.size() != image.size()) return 256;
   int most = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {

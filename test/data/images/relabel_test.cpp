@@ -14,7 +14,7 @@ namespace {
 // Split folders with the classes cat and dog: train/{cat,dog}/{1,2,3}, test/{cat,dog}/{1,2}.
 struct Photos {
   TemporaryFolder files;
-  config::Data config = config_of(files.path());
+  config::Data config = build_config(files.path());
 
   Photos() {
     int seed = 0;

@@ -246,20 +246,20 @@ TEST_CASE("reduced: a part of an axis stands for exactly that part of the decode
 TEST_CASE("weights cache holds no more than its bytes and the same weights for many wide axes") {
   constexpr std::size_t kMaxBytes = 1 << 20;
   WeightsCache cache(kMaxBytes);
-  const auto key_of = [](int input) {
+  const auto build_key = [](int input) {
     return WeightsKey{{0, input, 32, 0, 32}, Interpolation::kBilinear, true, kRgbTaps, 3};
   };
   for (int input = 100; input < 60'000; input += 500) {
-    cache.get(key_of(input));
+    cache.get(build_key(input));
     CHECK(cache.bytes() <= kMaxBytes);
     WeightsCache other(kMaxBytes);
-    CHECK(cache.get(key_of(100)).values == other.get(key_of(100)).values);
+    CHECK(cache.get(build_key(100)).values == other.get(build_key(100)).values);
   }
   // An entry that is larger than all of the cache stays until the next one comes.
-  const ResizeWeights& large = cache.get(key_of(1'000'000));
+  const ResizeWeights& large = cache.get(build_key(1'000'000));
   CHECK(large.first.size() == 32);
   CHECK(cache.bytes() > kMaxBytes);
-  cache.get(key_of(100));
+  cache.get(build_key(100));
   CHECK(cache.bytes() <= kMaxBytes);
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("scaled decoding: its distance from decoding in full is measured and r
   for (const std::string name : {"cat/a.jpg", "dog/b.jpg"}) {
     write_file_atomic(folder.path() / "train" / name, encode_jpeg({96, 80, 3}, 60, random));
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   ImageList list;
   for (const std::string name : {"cat/a.jpg", "dog/b.jpg"}) {
     list.files.push_back({(folder.path() / "train" / name).string()});
@@ -62,7 +62,7 @@ TEST_CASE(
     write_file_atomic(path, with_orientation(jpeg, orientation));
     ImageList list;
     list.files.push_back({path.string()});
-    config::Data config = config_of(folder.path());
+    config::Data config = build_config(folder.path());
     config.channels = 1;
     for (const auto fit : {config::Fit::kStretch, config::Fit::kCrop}) {
       config.fit = fit;
@@ -87,11 +87,11 @@ TEST_CASE("antialias: a JPEG of several times the size is within one level of th
   Pixels full;
   ImageFile(jpeg, "a.jpg", {}).decode(3, 1, full);
   for (const bool antialias : {false, true}) {
-    config::Data config = config_of(folder.path());
+    config::Data config = build_config(folder.path());
     config.antialias = antialias;
     config.scaled_decode = false;  // as a config that gives antialias has it
     const Datasets sets = open_datasets(config, 1);
-    const Bytes image = image_of(*sets.train, 0);
+    const Bytes image = load_image(*sets.train, 0);
     const auto out_height = static_cast<int>(config.resize[0]);
     const auto out_width = static_cast<int>(config.resize[1]);
     const auto weights = [antialias](int input, int output, int at) {

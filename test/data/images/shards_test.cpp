@@ -16,19 +16,19 @@ namespace {
 
 std::string seed(const std::string& name) { return test::source_file("test/fuzz/seeds/" + name); }
 
-Bytes content_of(const std::string& path) {
+Bytes read_content(const std::string& path) {
   const std::string text = read_text_file(path);
   return {text.begin(), text.end()};
 }
 
-config::Data shards_of(config::DataFormat format, const fs::path& train) {
-  config::Data config = config_of("");
+config::Data build_shards(config::DataFormat format, const fs::path& train) {
+  config::Data config = build_config("");
   config.format = format;
   config.train.path = train;
   return config;
 }
 
-std::string error_of(const std::function<void()>& call) {
+std::string catch_error(const std::function<void()>& call) {
   try {
     call();
     return "";
@@ -38,7 +38,7 @@ std::string error_of(const std::function<void()>& call) {
 }
 
 void check_samples(const std::vector<ShardSample>& samples, const std::string& path) {
-  const Bytes file = content_of(path);
+  const Bytes file = read_content(path);
   for (const ShardSample& sample : samples) {
     CAPTURE(sample.name);
     REQUIRE(sample.offset + sample.bytes <= static_cast<std::int64_t>(file.size()));
@@ -87,21 +87,21 @@ TEST_CASE("shards: images of several files are read in any order") {
       fs::copy_file(from, folder.path() / concat(name, tar ? ".tar" : ".tfrecord"));
     }
     const auto format = tar ? config::DataFormat::kWebDataset : config::DataFormat::kTfRecord;
-    const Datasets sets = open_datasets(shards_of(format, folder.path()), 1);
+    const Datasets sets = open_datasets(build_shards(format, folder.path()), 1);
     REQUIRE(sets.train->size() == 8);
     CHECK(sets.num_classes == 3);
     CHECK(sets.classes == std::vector<std::string>{"0", "1", "2"});
     CHECK(sets.train->label_at(6) == 2);
-    CHECK(image_of(*sets.train, 1) == image_of(*sets.train, 5));
-    CHECK(image_of(*sets.train, 1) != image_of(*sets.train, 2));
+    CHECK(load_image(*sets.train, 1) == load_image(*sets.train, 5));
+    CHECK(load_image(*sets.train, 1) != load_image(*sets.train, 2));
     CHECK(sets.train->describe(4).find(tar ? "b.tar: a/0000.ppm" : "b.tfrecord: record 0") !=
           std::string::npos);
     const std::string before = sets.train->fingerprint();
     fs::remove(folder.path() / (tar ? "b.tar" : "b.tfrecord"));
-    CHECK(open_datasets(shards_of(format, folder.path()), 1).train->fingerprint() != before);
-    config::Data named = shards_of(format, folder.path());
+    CHECK(open_datasets(build_shards(format, folder.path()), 1).train->fingerprint() != before);
+    config::Data named = build_shards(format, folder.path());
     named.classes = {"x", "y"};
-    CHECK(error_of([&] {
+    CHECK(catch_error([&] {
             open_datasets(named, 1);
           }).find("the label '2' is not a class; the classes are x, y (or 0 to 1)") !=
           std::string::npos);
@@ -114,11 +114,11 @@ TEST_CASE("tfrecord: shards of several splits in one folder are not trained on t
   for (const char* name : {"train-00000-of-00002.tfrecord", "train-00001-of-00002.tfrecord"}) {
     fs::copy_file(from, folder.path() / name);
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.format = config::DataFormat::kTfRecord;
   CHECK(open_datasets(config, 1).train->size() == 8);
   fs::copy_file(from, folder.path() / "validation-00000-of-00001.tfrecord");
-  CHECK(error_of([&] { open_datasets(config, 1); })
+  CHECK(catch_error([&] { open_datasets(config, 1); })
             .find("contains shards of several splits, e.g. train-00000-of-00002.tfrecord, "
                   "validation-00000-of-00001.tfrecord") != std::string::npos);
   fs::create_directories(folder.path() / "Valid");
@@ -156,9 +156,9 @@ TEST_CASE("shards and csv lists are read once, with and without data.classes") {
   std::string lines = "path,label\n";
   for (int i = 0; i < 20000; ++i) lines += concat("a.ppm,", i % 3, '\n');
   write_text(folder.path() / "list.csv", lines);
-  config::Data csv = shards_of(config::DataFormat::kCsv, folder.path() / "list.csv");
+  config::Data csv = build_shards(config::DataFormat::kCsv, folder.path() / "list.csv");
   for (const auto& [config, size] :
-       {std::pair{shards_of(config::DataFormat::kTfRecord, folder.path()), bytes},
+       {std::pair{build_shards(config::DataFormat::kTfRecord, folder.path()), bytes},
         {csv, static_cast<std::int64_t>(lines.size())}}) {
     for (const bool named : {false, true}) {
       CAPTURE(named);
@@ -183,7 +183,7 @@ TEST_CASE("shards: the error of a Parquet file has the next step") {
   const fs::path file = folder.path() / "train.parquet";
   for (const auto format : {config::DataFormat::kWebDataset, config::DataFormat::kTfRecord}) {
     for (const fs::path& path : {folder.path(), file}) {
-      const std::string error = error_of([&] { open_datasets(shards_of(format, path), 1); });
+      const std::string error = catch_error([&] { open_datasets(build_shards(format, path), 1); });
       CHECK(error.starts_with(file.string() + ": Parquet files are not read"));
       CHECK(error.find("configs/guide_own_images.md") != std::string::npos);
     }
@@ -199,19 +199,19 @@ TEST_CASE("shards: the error of damaged bytes has their position") {
       Bytes damaged = file;
       damaged[i] ^= 0x41;
       test::write_unsynced(path, std::span<const std::uint8_t>(damaged));
-      refused += error_of(read).empty() ? 0 : 1;
+      refused += catch_error(read).empty() ? 0 : 1;
     }
     return static_cast<double>(refused) / flips;
   };
   // Every byte of a TFRecord lies below a checksum, of a tar file those of the headers.
-  const Bytes record = content_of(seed("tfrecord/tensorflow.tfrecord"));
+  const Bytes record = read_content(seed("tfrecord/tensorflow.tfrecord"));
   CHECK(check_flips(record, [&] { read_tfrecord(path); }) == 1);
-  const Bytes tar = content_of(seed("tar/ustar.tar"));
+  const Bytes tar = read_content(seed("tar/ustar.tar"));
   CHECK(check_flips(tar, [&] { read_tar_shard(path); }) > 0.3);
   int whole = 0;  // files that end where a record does
   for (std::size_t size = 1; size < record.size(); ++size) {
     test::write_unsynced(path, std::span<const std::uint8_t>(record.data(), size));
-    const std::string error = error_of([&] { read_tfrecord(path); });
+    const std::string error = catch_error([&] { read_tfrecord(path); });
     whole += error.empty() ? 1 : 0;
     CHECK((error.empty() || error.find("at byte") != std::string::npos));
   }
@@ -226,13 +226,13 @@ TEST_CASE("shards: the error of damaged bytes has their position") {
       [](const ShardSample& a, const ShardSample& b) { return a.offset < b.offset; });
   const auto middle = static_cast<std::size_t>(last.offset + last.bytes / 2);
   write_file_atomic(path, std::span<const std::uint8_t>(tar.data(), middle));
-  CHECK(error_of([&] { read_tar_shard(path); }).find("is truncated or damaged") !=
+  CHECK(catch_error([&] { read_tar_shard(path); }).find("is truncated or damaged") !=
         std::string::npos);
   write_text(path,
              "no tar file, and no record either; but longer than a header" + std::string(999, 'x'));
-  CHECK(error_of([&] { read_tar_shard(path); }) ==
+  CHECK(catch_error([&] { read_tar_shard(path); }) ==
         path.string() + ": is not a tar file; compressed archives have to be unpacked first");
-  CHECK(error_of([&] { read_tfrecord(path); }).find("this is not a TFRecord file") !=
+  CHECK(catch_error([&] { read_tfrecord(path); }).find("this is not a TFRecord file") !=
         std::string::npos);
 }
 

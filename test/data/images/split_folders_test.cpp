@@ -72,7 +72,7 @@ TEST_CASE("image_folder: folders named after splits are splits, for any form of 
     write_classes(folder.path() / layout.train, 3);
     if (layout.validation != nullptr) write_classes(folder.path() / layout.validation, 2, 20);
     write_classes(folder.path() / layout.test, 1, 40);
-    const Datasets sets = open_datasets(config_of(folder.path()), 1);
+    const Datasets sets = open_datasets(build_config(folder.path()), 1);
     CHECK(sets.classes == std::vector<std::string>{"a", "b"});
     CHECK(sets.train->size() == 6);
     CHECK((sets.validation != nullptr) == (layout.validation != nullptr));
@@ -92,13 +92,13 @@ TEST_CASE("image_folder: classes that are named like splits remain classes") {
     CAPTURE(names[0]);
     const TemporaryFolder folder;
     for (const std::string& name : names) write_image(folder.path() / name / "1.ppm", 9, 9, 1);
-    CHECK(open_datasets(config_of(folder.path()), 1).classes == names);
+    CHECK(open_datasets(build_config(folder.path()), 1).classes == names);
   }
   // data.classes decides where the folders alone do not.
   const TemporaryFolder folder;
   write_classes(folder.path() / "control", 1);
   write_classes(folder.path() / "test", 1, 20);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   CHECK(contains(find_open_error(config),
                  "contains no folder of the training split (train), but test"));
   config.classes = {"test", "control"};
@@ -112,22 +112,22 @@ TEST_CASE("image_folder: of two folders of a split one is used and the other is 
   write_classes(folder.path() / "val", 1, 20);
   write_classes(folder.path() / "holdout", 1, 30);
   write_image(folder.path() / "test" / "1.ppm", 9, 9, 40);  // without classes
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.train->size() == 4);
   CHECK(sets.test == nullptr);
   CHECK(notes_contain(sets, "holdout contains a folder per class, but is not used"));
   CHECK(notes_contain(sets, "train_raw contains a folder per class, but is not used"));
   CHECK(notes_contain(sets, "test is not used: it contains images, but no folder per class"));
-  CHECK(to_text(check_images(config_of(folder.path()), 1, ""))
+  CHECK(to_text(check_images(build_config(folder.path()), 1, ""))
             .find("holdout contains a folder per class") != std::string::npos);
   fs::rename(folder.path() / "train", folder.path() / "train_new");
-  CHECK(contains(find_open_error(config_of(folder.path())),
+  CHECK(contains(find_open_error(build_config(folder.path())),
                  "train_new and train_raw; which of them is the train split"));
 }
 
 TEST_CASE("image_folder: folders that are not classes are rejected, never trained on") {
   const TemporaryFolder folder;
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   SUBCASE("unknown names with equal folders") {
     write_classes(folder.path() / "part1", 1);
     write_classes(folder.path() / "part2", 1, 10);
@@ -180,19 +180,19 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   write_text(folder.path() / ".DS_Store", "x");
   fs::create_directories(folder.path() / "c");
   write_text(folder.path() / "docs/readme.txt", "x");
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.classes == std::vector<std::string>{"a", "b"});
   CHECK(labels(*sets.train) == std::vector<std::int32_t>{0, 0, 0, 1, 1, 1});
   CHECK(notes_contain(sets,
                       "4 folders are not used as classes, without images or made by a system: "
                       "@eaDir, __MACOSX, c, docs"));
   CHECK(image_files(folder.path().string()).size() == 6);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.classes = {"a", "b", "c"};
   CHECK(notes_contain(open_datasets(config, 1), "c: contains no images; no image of this class"));
   fs::remove_all(folder.path() / "a");
   fs::remove_all(folder.path() / "b");
-  CHECK(contains(find_open_error(config_of(folder.path())), "contains no folder with images"));
+  CHECK(contains(find_open_error(build_config(folder.path())), "contains no folder with images"));
 }
 
 TEST_CASE("image_folder: a note names the folders of a data set with a copy of itself inside") {
@@ -201,7 +201,7 @@ TEST_CASE("image_folder: a note names the folders of a data set with a copy of i
   write_classes(folder.path() / "set", 3, 100);
   write_image(folder.path() / "a/more/b/9.ppm", 9, 9, 200);
   write_image(folder.path() / "b/b/9.ppm", 9, 9, 201);  // the class is the same
-  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.classes == std::vector<std::string>{"a", "b", "set"});
   CHECK(notes_contain(sets, concat(folder.path().string(),
                                    ": 7 images lie in the folder of one class inside the folder of "
@@ -220,14 +220,14 @@ TEST_CASE("image_folder and csv: errors escape control characters in names") {
   write_classes(folder.path() / "train", 1);
   write_classes(folder.path() / "test", 1, 40);
   write_image(folder.path() / "test" / name / "1.ppm", 9, 9, 9);
-  check(config_of(folder.path()), shown + ": is not a class: the classes are a, b");
-  config::Data glob = config_of("");
+  check(build_config(folder.path()), shown + ": is not a class: the classes are a, b");
+  config::Data glob = build_config("");
   glob.classes = {"a"};
   glob.train.glob = (folder.path() / "test" / "*" / "*.ppm").string();
   check(glob, "its folder 'b' is not a class");
   glob.classes = {"a", "b"};
   check(glob, "its folder '" + shown + "' is not a class");
-  config::Data csv = config_of("");
+  config::Data csv = build_config("");
   csv.format = config::DataFormat::kCsv;
   csv.train.path = folder.path() / "list.csv";
   csv.classes = {"a"};
@@ -245,7 +245,7 @@ TEST_CASE("csv: lists named after splits are found by the same names") {
   for (const char* name : {"Training.csv", "labels_valid.csv", "TEST.csv", "other.csv"}) {
     write_text(folder.path() / name, "path,label\n1.ppm,x\n");
   }
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.format = config::DataFormat::kCsv;
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.train->size() == 1);

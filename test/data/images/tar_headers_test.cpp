@@ -46,7 +46,7 @@ std::string header(const Entry& entry) {
   return block;
 }
 
-std::string tar_of(const std::vector<Entry>& entries, std::size_t zero_blocks = 2) {
+std::string make_tar(const std::vector<Entry>& entries, std::size_t zero_blocks = 2) {
   std::string file;
   for (const Entry& entry : entries) file += header(entry) + padded(entry.content);
   return file + std::string(zero_blocks * kBlock, '\0');
@@ -58,7 +58,9 @@ class Shard {
     write_file_atomic(path_, file);
     return read_tar_shard(path_);
   }
-  std::vector<ShardSample> read(const std::vector<Entry>& entries) { return read(tar_of(entries)); }
+  std::vector<ShardSample> read(const std::vector<Entry>& entries) {
+    return read(make_tar(entries));
+  }
   std::string error(const std::string& file) {
     try {
       read(file);
@@ -67,7 +69,7 @@ class Shard {
     }
     return "";
   }
-  std::string error(const std::vector<Entry>& entries) { return error(tar_of(entries)); }
+  std::string error(const std::vector<Entry>& entries) { return error(make_tar(entries)); }
 
  private:
   TemporaryFolder folder_;
@@ -104,19 +106,19 @@ TEST_CASE("read_tar_shard matches names with dots to their labels") {
 
 TEST_CASE("tar headers: the size is read in all its forms") {
   Shard shard;
-  const auto bytes_of = [&](const std::string& size) {
+  const auto to_bytes = [&](const std::string& size) {
     const auto samples = shard.read({{"a.ppm", "12345678", '0', size}});
     REQUIRE(samples.size() == 1);
     CHECK(samples[0].offset == 512);
     return samples[0].bytes;
   };
-  CHECK(bytes_of("") == 8);
-  CHECK(bytes_of("00000000010 ") == 8);  // ends with a blank
-  CHECK(bytes_of("000000000010") == 8);  // or with nothing
-  CHECK(bytes_of("         10 ") == 8);
-  CHECK(bytes_of(std::string("10\0 9", 5)) == 8);
+  CHECK(to_bytes("") == 8);
+  CHECK(to_bytes("00000000010 ") == 8);  // ends with a blank
+  CHECK(to_bytes("000000000010") == 8);  // or with nothing
+  CHECK(to_bytes("         10 ") == 8);
+  CHECK(to_bytes(std::string("10\0 9", 5)) == 8);
   const std::string binary{'\x80', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8};  // of GNU
-  CHECK(bytes_of(binary) == 8);
+  CHECK(to_bytes(binary) == 8);
   for (const std::string wrong :
        {"0000000001x", "0000000008 ", "           ", "-0000000010", "000000010-10"}) {
     CAPTURE(wrong);
@@ -134,24 +136,24 @@ TEST_CASE("tar headers: files follow one another in whole blocks, to the end or 
     CAPTURE(size);
     const std::vector<Entry> entries{{"a.ppm", std::string(size, 'a')}, {"b.ppm", "b"}};
     for (const std::size_t zeros : {0, 1, 2}) {
-      const auto samples = shard.read(tar_of(entries, zeros));
+      const auto samples = shard.read(make_tar(entries, zeros));
       REQUIRE(samples.size() == 2);
       CHECK(samples[0].bytes == static_cast<std::int64_t>(size));
       CHECK(samples[1].offset == static_cast<std::int64_t>(1024 + (size + 511) / 512 * 512));
     }
   }
-  const std::string one = tar_of({{"a.ppm", "12345678"}}, 0);
+  const std::string one = make_tar({{"a.ppm", "12345678"}}, 0);
   CHECK(shard.read(one.substr(0, 512 + 8)).size() == 1);  // the padding left out
   CHECK(shard.error(one.substr(0, 512 + 7)) ==
         "is truncated or damaged: the file at byte 0 has 8 bytes, more than are left");
   CHECK(shard.error(one.substr(0, 511)) == "is not a tar file");
-  // What stands behind a block of zeros is no file.
+  // What stands behind a block of zeros is not a file.
   CHECK(shard.read(one + std::string(512, '\0') + one).size() == 1);
 }
 
 TEST_CASE("tar headers: another checksum is an error") {
   Shard shard;
-  std::string two = tar_of({{"a.ppm", "a"}, {"b.ppm", "b"}});
+  std::string two = make_tar({{"a.ppm", "a"}, {"b.ppm", "b"}});
   two[1024] = 'c';
   CHECK(shard.error(two) == "is damaged: the header at byte 1024 has another checksum");
   two[0] = 'c';

@@ -48,7 +48,7 @@ config::Data write_set(const fs::path& folder, const std::vector<std::uint16_t>&
     write_png(folder / (i % 2 == 0 ? "a" : "b") / concat(i, ".png"), {1, 2, 1, {values[i], 0}},
               PNG_COLOR_TYPE_GRAY);
   }
-  config::Data config = config_of(folder);
+  config::Data config = build_config(folder);
   config.resize = {1, 2};
   config.channels = 1;
   return config;
@@ -179,11 +179,11 @@ TEST_CASE("data.channels: images of 13 bands are resized band by band, and train
   const TiffOptions options{.bits = 8, .extra = std::vector<std::uint16_t>(kBands - 1, 0)};
   write_tiff(folder.path() / "a/x.tif", {kSide, kSide, kBands, values}, options);
   write_tiff(folder.path() / "b/x.tif", {kSide, kSide, kBands, values}, options);
-  config::Data config = config_of(folder.path());
+  config::Data config = build_config(folder.path());
   config.channels = kBands;
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.image_shape == Shape{8, 6, kBands});
-  const auto image = image_of(*sets.train, 0);
+  const auto image = load_image(*sets.train, 0);
   for (const int band : {0, 7, 12}) {
     CAPTURE(band);
     std::vector<std::uint16_t> single;
@@ -195,7 +195,7 @@ TEST_CASE("data.channels: images of 13 bands are resized band by band, and train
     write_tiff(path, {kSide, kSide, 1, single}, {.bits = 8});
     config::Data grey = config;
     grey.channels = 1;
-    const auto one = image_of(*open_image_files(grey, {path.string()}, false).dataset, 0);
+    const auto one = load_image(*open_image_files(grey, {path.string()}, false).dataset, 0);
     for (std::size_t i = 0; i < one.size(); ++i) {
       CHECK(one[i] == image[i * kBands + static_cast<std::size_t>(band)]);
     }
@@ -226,12 +226,12 @@ TEST_CASE("data.range: auto is the smallest 2^n - 1 that no measured value excee
   CHECK(sets.range_notice.text ==
         "data.range: auto takes [0, 4095]; the largest value of 3 measured 16-bit files is 3000");
   CHECK(sets.range_notice.kind == Notice::Kind::kNote);
-  CHECK(image_of(*sets.train, 0) == std::vector<std::uint8_t>{62, 0});  // 1000
+  CHECK(load_image(*sets.train, 0) == std::vector<std::uint8_t>{62, 0});  // 1000
   // The test split alone takes the range of training, and its larger values are cut.
   const Datasets test = open_datasets(config, 1, Split::kTest);
   CHECK(test.range == config::ValueRange{false, 0, 4095});
-  CHECK(image_of(*test.test, 0) == std::vector<std::uint8_t>{255, 0});
-  CHECK(image_of(*test.test, 1) == std::vector<std::uint8_t>{127, 0});
+  CHECK(load_image(*test.test, 0) == std::vector<std::uint8_t>{255, 0});
+  CHECK(load_image(*test.test, 1) == std::vector<std::uint8_t>{127, 0});
   CHECK_THROWS_WITH_AS(open_image_files(config, {(folder.path() / "test/a/0.png").string()}, false),
                        doctest::Contains("data.range: auto is found in the training split"),
                        ConfigError);
@@ -241,16 +241,16 @@ TEST_CASE("data.range: auto is the smallest 2^n - 1 that no measured value excee
     write_tiff(folder.path() / "bands" / name / "x.tif", {1, 1, 5, {0, 1000, 2000, 900, 4095}},
                options);
   }
-  config::Data bands = config_of(folder.path() / "bands");
+  config::Data bands = build_config(folder.path() / "bands");
   bands.resize = {1, 1};
   bands.channels = 5;
   bands.range = config::ValueRange{.is_automatic = true};
   const Datasets many = open_datasets(bands, 1);
   CHECK(many.range == config::ValueRange{false, 0, 4095});
-  CHECK(image_of(*many.train, 0) == std::vector<std::uint8_t>{0, 62, 125, 56, 255});
+  CHECK(load_image(*many.train, 0) == std::vector<std::uint8_t>{0, 62, 125, 56, 255});
   // No file has 16 bits.
   write_folder(folder.path() / "bytes", 2);
-  config::Data bytes = config_of(folder.path() / "bytes");
+  config::Data bytes = build_config(folder.path() / "bytes");
   bytes.range = config::ValueRange{.is_automatic = true};
   CHECK(!open_datasets(bytes, 1).range);
   CHECK(open_datasets(bytes, 1).range_notice.text.empty());

@@ -49,7 +49,7 @@ std::vector<ZipEntry> make_entries(const std::string& prefix, int count, int see
 struct Archive {
   TemporaryFolder files;
   fs::path path = files.path() / "photos.zip";
-  config::Data config = config_of(path);
+  config::Data config = build_config(path);
 
   void write(const std::vector<ZipEntry>& entries, Zip64 zip64 = Zip64::kNo) const {
     write_text(path, pack_zip(entries, zip64));
@@ -83,10 +83,10 @@ TEST_CASE("data.path of a zip: the images have the pixels and labels of the unpa
           "cat/1.ppm=0 cat/2.ppm=0 cat/3.ppm=0 dog/1.ppm=1 dog/2.ppm=1 dog/3.ppm=1");
     const TemporaryFolder folder;
     for (const ZipEntry& entry : entries) write_text(folder.path() / entry.name, entry.content);
-    const Datasets unpacked = open_datasets(config_of(folder.path()), 1);
+    const Datasets unpacked = open_datasets(build_config(folder.path()), 1);
     REQUIRE(unpacked.train->size() == 6);
     for (std::int64_t i = 0; i < 6; ++i) {
-      CHECK(image_of(*sets.train, i) == image_of(*unpacked.train, i));
+      CHECK(load_image(*sets.train, i) == load_image(*unpacked.train, i));
     }
     CHECK(labels(*sets.train) == labels(*unpacked.train));
     CHECK(batches(*sets.train, 4) == batches(*unpacked.train, 1));
@@ -182,7 +182,7 @@ TEST_CASE(
   REQUIRE(check.splits[0].damaged.size() == 1);
   CHECK(contains(check.splits[0].damaged[0], "photos.zip: cat/9.ppm: its checksum does not match"));
   const Datasets sets = open_datasets(archive.config, 1);
-  CHECK_THROWS_WITH_AS(image_of(*sets.train, 9), doctest::Contains("photos.zip: cat/9.ppm: "),
+  CHECK_THROWS_WITH_AS(load_image(*sets.train, 9), doctest::Contains("photos.zip: cat/9.ppm: "),
                        DataError);
   archive.config.on_error = config::OnError::kSkip;
   archive.config.error_budget = 1;
@@ -296,7 +296,7 @@ TEST_CASE(
   config::Data config = archive.config;
   const Images images = open_image_files(config, files, false);
   const Datasets sets = open_datasets(archive.config, 1);
-  CHECK(image_of(*images.dataset, 1) == image_of(*sets.train, 1));
+  CHECK(load_image(*images.dataset, 1) == load_image(*sets.train, 1));
   CHECK(contains(images.dataset->describe(0), "photos.zip: cat/1.ppm"));
   archive.write({{"x.npy", "x"}});
   CHECK(!leads_to_image_files(archive.path.string()));
@@ -356,18 +356,18 @@ TEST_CASE(
   const Archive archive;
   archive.write(make_entries("", 20));
   const Datasets sets = open_datasets(archive.config, 1);
-  const Bytes before = image_of(*sets.train, 0);
+  const Bytes before = load_image(*sets.train, 0);
   fs::resize_file(archive.path, 3000);
   CHECK_THROWS_WITH_AS(
-      image_of(*sets.train, 0),
+      load_image(*sets.train, 0),
       doctest::Contains("photos.zip: cat/1.ppm: the file became shorter while it was read"),
       DataError);
   archive.write(make_entries("other/", 20, 77));
-  CHECK_THROWS_WITH_AS(image_of(*sets.train, 0),
+  CHECK_THROWS_WITH_AS(load_image(*sets.train, 0),
                        doctest::Contains("photos.zip: cat/1.ppm: its checksum does not match"),
                        DataError);
   archive.write(make_entries("", 20));
-  CHECK(image_of(*sets.train, 0) == before);
+  CHECK(load_image(*sets.train, 0) == before);
 }
 
 TEST_CASE("data.path of a zip: another program cuts and writes the archive while it is listed") {
@@ -396,13 +396,14 @@ TEST_CASE("data.path of a zip: several threads read the same archive") {
   archive.write(make_entries("", 20));
   const Datasets sets = open_datasets(archive.config, 1);
   std::vector<Bytes> wanted;
-  for (std::int64_t i = 0; i < sets.train->size(); ++i) wanted.push_back(image_of(*sets.train, i));
+  for (std::int64_t i = 0; i < sets.train->size(); ++i)
+    wanted.push_back(load_image(*sets.train, i));
   std::atomic<int> differences = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (std::int64_t i = 0; i < sets.train->size(); ++i) {
-        if (image_of(*sets.train, i) != wanted[static_cast<std::size_t>(i)]) ++differences;
+        if (load_image(*sets.train, i) != wanted[static_cast<std::size_t>(i)]) ++differences;
       }
     });
   }
@@ -416,7 +417,7 @@ TEST_CASE("data.train.path and data.test.path accept CIFAR-10 as JPEGs in two ar
   if (!fs::exists(folder / "train.zip")) {
     TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with cifar10_jpeg");
   }
-  config::Data config = config_of("");
+  config::Data config = build_config("");
   config.resize = {32, 32};
   config.train.path = (folder / "train.zip").string();
   config.test.path = (folder / "test.zip").string();
@@ -430,7 +431,7 @@ TEST_CASE("data.train.path and data.test.path accept CIFAR-10 as JPEGs in two ar
     CHECK(std::count(all.begin(), all.end(), label) == 1000);
   }
   CHECK(sets.test->describe(9'999) == (folder / "test.zip: truck/0999.jpg").string());
-  const Bytes image = image_of(*sets.test, 9'999);
+  const Bytes image = load_image(*sets.test, 9'999);
   CHECK(std::set<std::uint8_t>(image.begin(), image.end()).size() > 20);
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 using test::allocations;
 
-// Of 100 batches, over several epochs with a short last batch each, after the first few.
-std::int64_t allocations_of(const Dataset& dataset, std::int64_t threads, std::int64_t out) {
+// Counts those of 100 batches, over several epochs with a short last batch, after the first few.
+std::int64_t count_allocations(const Dataset& dataset, std::int64_t threads, std::int64_t out) {
   LoaderOptions options;
   options.batch_size = 32;
   options.shuffle = true;
@@ -58,7 +58,7 @@ TEST_CASE(
       CAPTURE(threads);
       CAPTURE(out);
       // A thread takes memory for partners when it mixes for the first time.
-      CHECK(allocations_of(*sets.train, threads, out) <= (mixed ? 2 * threads : 0));
+      CHECK(count_allocations(*sets.train, threads, out) <= (mixed ? 2 * threads : 0));
     }
   }
 }

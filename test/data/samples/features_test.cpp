@@ -42,7 +42,7 @@ TEST_CASE("feature cache: the error of a file that is overwritten while in use h
                        DataError);
   std::filesystem::resize_file(file, 0);
   CHECK_THROWS_AS(features.get(0, 0, row, &label), DataError);
-  // As the message advises.
+  // The message advises this.
   std::filesystem::remove(file);
   FeatureDataset again(*sets.train, Shape{4}, DType::kFloat32, file);
   CHECK_FALSE(again.complete());

@@ -79,7 +79,7 @@ std::vector<std::vector<double>> drain(Loader& loader) {
   return result;
 }
 
-LoaderOptions options_of(std::int64_t threads, std::int64_t prefetch, std::int64_t first = 0) {
+LoaderOptions build_options(std::int64_t threads, std::int64_t prefetch, std::int64_t first = 0) {
   LoaderOptions options;
   options.batch_size = 32;
   options.seed = 11;
@@ -95,7 +95,7 @@ LoaderOptions options_of(std::int64_t threads, std::int64_t prefetch, std::int64
 
 TEST_CASE("loader returns the same batches for any number of threads and batches ahead") {
   const FakeDataset dataset(200);
-  const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
+  const auto expected = drain(*make_loader(dataset, build_options(0, 0)));
   REQUIRE(expected.size() == 21);
   // 200 = 6 * 32 + 8: the seventh batch is short, and each epoch has its own order.
   CHECK(expected[6].size() == 2 + 3 * 8);
@@ -104,14 +104,14 @@ TEST_CASE("loader returns the same batches for any number of threads and batches
     for (const std::int64_t prefetch : {0, 1, 2, 7, 50}) {
       CAPTURE(threads);
       CAPTURE(prefetch);
-      CHECK(drain(*make_loader(dataset, options_of(threads, prefetch))) == expected);
+      CHECK(drain(*make_loader(dataset, build_options(threads, prefetch))) == expected);
     }
   }
 }
 
 TEST_CASE("loader: next() reads its batch and no other without prefetch") {
   const FakeDataset dataset(200);
-  const auto loader = make_loader(dataset, options_of(4, 0));
+  const auto loader = make_loader(dataset, build_options(4, 0));
   CHECK(loader->describe() == "each batch is read when the step needs it");
   for (int batch = 1; batch <= 3; ++batch) {
     REQUIRE(loader->next() != nullptr);
@@ -122,10 +122,10 @@ TEST_CASE("loader: next() reads its batch and no other without prefetch") {
 
 TEST_CASE("loader: a start in mid-epoch gives the rest of the sequence and no other reads") {
   const FakeDataset dataset(200);
-  const auto whole = drain(*make_loader(dataset, options_of(2, 3)));
+  const auto whole = drain(*make_loader(dataset, build_options(2, 3)));
   for (const std::int64_t threads : {0, 3}) {
     dataset.reads = 0;
-    const auto tail = drain(*make_loader(dataset, options_of(threads, 3, 9)));
+    const auto tail = drain(*make_loader(dataset, build_options(threads, 3, 9)));
     CHECK(tail == std::vector(whole.begin() + 9, whole.end()));
     CHECK(dataset.reads == 200 - 64 + 200);
   }
@@ -134,7 +134,7 @@ TEST_CASE("loader: a start in mid-epoch gives the rest of the sequence and no ot
 TEST_CASE("loader throws an error while reading at its batch") {
   const FakeDataset dataset(200, 70);
   for (const std::int64_t threads : {0, 1, 4}) {
-    LoaderOptions options = options_of(threads, 4);
+    LoaderOptions options = build_options(threads, 4);
     options.shuffle = false;
     const auto loader = make_loader(dataset, options);
     for (int i = 0; i < 2; ++i) {
@@ -150,7 +150,7 @@ TEST_CASE("loader throws an error while reading at its batch") {
 TEST_CASE("loader: its threads end when it is destroyed at any moment") {
   const FakeDataset dataset(200);
   for (int taken = 0; taken < 6; ++taken) {
-    LoaderOptions options = options_of(3, 2);
+    LoaderOptions options = build_options(3, 2);
     options.end_step.reset();
     const std::int64_t reads = dataset.reads;
     const auto loader = make_loader(dataset, options);
@@ -166,7 +166,7 @@ TEST_CASE("loader: its threads end when it is destroyed at any moment") {
 
 TEST_CASE("loader: threads read at most `prefetch` batches ahead") {
   const FakeDataset dataset(1000);
-  LoaderOptions options = options_of(2, 3);
+  LoaderOptions options = build_options(2, 3);
   options.end_step.reset();
   const auto loader = make_loader(dataset, options);
   REQUIRE(loader->next() != nullptr);
@@ -178,7 +178,7 @@ TEST_CASE("loader: threads read at most `prefetch` batches ahead") {
 TEST_CASE("loader: misuse and empty sets are an error") {
   const FakeDataset dataset(200);
   for (const std::int64_t threads : {0, 1}) {
-    const auto loader = make_loader(dataset, options_of(threads, 2));
+    const auto loader = make_loader(dataset, build_options(threads, 2));
     REQUIRE(loader->next() != nullptr);
     CHECK_THROWS_AS(loader->next(), std::logic_error);
     CHECK(loader->seconds_waited() >= 0);
@@ -191,7 +191,7 @@ TEST_CASE("loader: misuse and empty sets are an error") {
 
 TEST_CASE("loader: Remainder::kDrop gives only whole batches in the same order, also of ranks") {
   const FakeDataset dataset(200);  // 6 * 32 + 8
-  LoaderOptions options = options_of(0, 0);
+  LoaderOptions options = build_options(0, 0);
   const auto kept = drain(*make_loader(dataset, options));
   options.remainder = Remainder::kDrop;
   options.end_step = 3 * 6;
@@ -237,7 +237,7 @@ TEST_CASE("loader: Remainder::kDrop gives only whole batches in the same order, 
 
 TEST_CASE("loader: Remainder::kDrop with repetitions gives whole batches of each") {
   const FakeDataset dataset(67);
-  LoaderOptions options = options_of(0, 0);
+  LoaderOptions options = build_options(0, 0);
   options.batch_size = 2 * 16;
   options.repetitions = 2;
   options.remainder = Remainder::kDrop;
@@ -254,7 +254,7 @@ TEST_CASE("loader: Remainder::kDrop with repetitions gives whole batches of each
 
 TEST_CASE("loader: Remainder::kDrop without a whole batch is an error") {
   const FakeDataset dataset(31);
-  LoaderOptions options = options_of(0, 0);
+  LoaderOptions options = build_options(0, 0);
   CHECK_NOTHROW(make_loader(dataset, options));
   options.remainder = Remainder::kDrop;
   CHECK_THROWS_WITH_AS(make_loader(dataset, options),
@@ -263,9 +263,9 @@ TEST_CASE("loader: Remainder::kDrop without a whole batch is an error") {
 
 TEST_CASE("loader: describe() names the threads that were chosen or given") {
   const FakeDataset dataset(200);
-  CHECK(make_loader(dataset, options_of(2, 5))->describe() == "2 threads, 5 batches ahead");
-  CHECK(make_loader(dataset, options_of(1, 1))->describe() == "1 thread, 1 batch ahead");
-  CHECK(make_loader(dataset, options_of(0, 1))->describe() ==
+  CHECK(make_loader(dataset, build_options(2, 5))->describe() == "2 threads, 5 batches ahead");
+  CHECK(make_loader(dataset, build_options(1, 1))->describe() == "1 thread, 1 batch ahead");
+  CHECK(make_loader(dataset, build_options(0, 1))->describe() ==
         "each batch is read when the step needs it");
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
@@ -275,11 +275,11 @@ TEST_CASE("loader: describe() names the threads that were chosen or given") {
 
 TEST_CASE("loader: threads and batches ahead that are not given grow while reading takes longer") {
   const FakeDataset dataset(200);
-  LoaderOptions options = options_of(1, 1);
+  LoaderOptions options = build_options(1, 1);
   options.threads.reset();
   options.prefetch.reset();
   options.adapt = true;
-  const auto threads_of = [](const Loader& loader) { return std::stoll(loader.describe()); };
+  const auto read_threads = [](const Loader& loader) { return std::stoll(loader.describe()); };
   std::atomic<int> most_thread{-1};
   std::atomic<std::int64_t> batches{0};
   options.when_read = [&](const ReadBatch& read) {
@@ -301,8 +301,8 @@ TEST_CASE("loader: threads and batches ahead that are not given grow while readi
     loader->release();
   }
   CHECK(has_grown());
-  CHECK(threads_of(*loader) >= std::min<std::int64_t>(2, cores));
-  CHECK(threads_of(*loader) <= cores);
+  CHECK(read_threads(*loader) >= std::min<std::int64_t>(2, cores));
+  CHECK(read_threads(*loader) <= cores);
   CHECK(batches > 0);
   CHECK(most_thread < cores);
   // What is given stays.
@@ -318,7 +318,7 @@ TEST_CASE("loader: threads and batches ahead that are not given grow while readi
 
 TEST_CASE("loader: growing threads give the same batches") {
   const FakeDataset dataset(200);
-  LoaderOptions options = options_of(1, 1);
+  LoaderOptions options = build_options(1, 1);
   const auto expected = drain(*make_loader(dataset, options));
   options.threads.reset();
   options.prefetch.reset();
@@ -330,7 +330,7 @@ TEST_CASE("loader: the parts of all ranks are together the batch") {
   const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
   for (const std::int64_t threads : {0, 2}) {
     for (const std::int64_t ranks : {2, 3, 5}) {
-      LoaderOptions options = options_of(threads, threads);
+      LoaderOptions options = build_options(threads, threads);
       options.end_step = 6;
       const auto whole = make_loader(dataset, options);
       std::vector<std::unique_ptr<Loader>> parts;
@@ -426,7 +426,7 @@ TEST_CASE("repeated samples follow one another with epochs of their own, for any
 
 TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batches") {
   const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
-  LoaderOptions options = options_of(0, 0);
+  LoaderOptions options = build_options(0, 0);
   options.end_step = 3;
   const std::int64_t batch = options.batch_size;
   options.ranks = 3;
@@ -441,7 +441,7 @@ TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batch
     }
   }
   REQUIRE(batch == 32);
-  // Of 8 micro-batches the ranks have 2, 3 and 3; of the last batch's, only three have a sample.
+  // The ranks have 2, 3 and 3 of 8 micro-batches; only three of the last batch have a sample.
   CHECK(counts == std::vector<std::int64_t>{8, 8, 0, 12, 12, 1, 12, 12, 2});
   CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
 }
@@ -450,7 +450,7 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.
-  LoaderOptions single = options_of(0, 0);
+  LoaderOptions single = build_options(0, 0);
   single.shuffle = true;
   single.batch_size = 16;
   const std::int64_t per_epoch = batches_per_epoch(67, 16);
@@ -504,12 +504,12 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
 
 TEST_CASE("loader: each of several batches out keeps its content until it is released") {
   const FakeDataset dataset(200);
-  const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
+  const auto expected = drain(*make_loader(dataset, build_options(0, 0)));
   for (const std::int64_t threads : {0, 1, 4}) {
     for (const std::int64_t prefetch : {1, 3}) {
       CAPTURE(threads);
       CAPTURE(prefetch);
-      LoaderOptions options = options_of(threads, prefetch);
+      LoaderOptions options = build_options(threads, prefetch);
       options.out = 3;
       const auto loader = make_loader(dataset, options);
       std::deque<const Batch*> out;
@@ -548,7 +548,7 @@ TEST_CASE("loader: images and labels are in the memory of an allocator") {
   };
   std::vector<Block> blocks;
   int freed = 0;
-  LoaderOptions options = options_of(2, 3);
+  LoaderOptions options = build_options(2, 3);
   options.out = 2;
   options.ranks = 3;
   options.allocate = [&](std::size_t bytes) {

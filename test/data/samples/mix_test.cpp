@@ -24,7 +24,7 @@ constexpr std::int64_t kSize = 7, kHeight = 5, kWidth = 6, kChannels = 3, kClass
 constexpr std::size_t kPixels = kHeight * kWidth * kChannels;
 
 template <class T>
-Array array_of(Element element, std::vector<std::int64_t> dims, T (*value)(std::size_t)) {
+Array draw_array(Element element, std::vector<std::int64_t> dims, T (*value)(std::size_t)) {
   Array array;
   array.source = "drawn";
   array.element = element;
@@ -46,8 +46,8 @@ float target_at(std::size_t i) { return static_cast<float>(i % 5) / 5; }
 
 std::unique_ptr<Dataset> bytes_set() {
   return std::make_unique<MemoryDataset>(
-      array_of(Element::kU8, {kSize, kHeight, kWidth, kChannels}, byte_at),
-      array_of(Element::kU8, {kSize}, label_at));
+      draw_array(Element::kU8, {kSize, kHeight, kWidth, kChannels}, byte_at),
+      draw_array(Element::kU8, {kSize}, label_at));
 }
 
 struct Sample {
@@ -55,7 +55,7 @@ struct Sample {
   std::vector<float> label = std::vector<float>(kClasses);
   bool operator==(const Sample&) const = default;
 };
-Sample sample_of(const Dataset& set, std::int64_t index, std::int64_t epoch) {
+Sample read_sample(const Dataset& set, std::int64_t index, std::int64_t epoch) {
   Sample sample;
   set.get(index, epoch, sample.image.data(), sample.label.data());
   return sample;
@@ -127,7 +127,7 @@ TEST_CASE("mixup is the weighted mean of images and of labels") {
       const Mixture m = draw(kMixUp, epoch, i);
       REQUIRE(m.partner != i);
       REQUIRE(!m.cut);
-      const Sample found = sample_of(*mixed, i, epoch);
+      const Sample found = read_sample(*mixed, i, epoch);
       std::vector<std::uint8_t> own(kPixels), other(kPixels);
       std::int32_t label = 0, other_label = 0;
       base->get(i, own.data(), &label);
@@ -147,11 +147,11 @@ TEST_CASE("mixup is the weighted mean of images and of labels") {
     }
   }
   CHECK(changed > 500);
-  const Sample plain = sample_of(*mixed, 4, kNoEpoch);
+  const Sample plain = read_sample(*mixed, 4, kNoEpoch);
   CHECK(plain.label == std::vector<float>{0, 1, 0});
   CHECK(std::equal(
       plain.image.begin(), plain.image.end(),
-      array_of(Element::kU8, {kSize * std::int64_t{kPixels}}, byte_at).bytes() + 4 * kPixels));
+      draw_array(Element::kU8, {kSize * std::int64_t{kPixels}}, byte_at).bytes() + 4 * kPixels));
 }
 
 TEST_CASE("cutmix: the label is shared by the area of the rectangle of the partner") {
@@ -167,7 +167,7 @@ TEST_CASE("cutmix: the label is shared by the area of the rectangle of the partn
       const double area = static_cast<double>(m.height * m.width);
       CHECK(m.share == doctest::Approx(1 - area / (kHeight * kWidth)));
       pasted += m.height * m.width;
-      const Sample found = sample_of(*mixed, i, epoch);
+      const Sample found = read_sample(*mixed, i, epoch);
       std::vector<std::uint8_t> own(kPixels), other(kPixels), expected;
       std::int32_t label = 0, other_label = 0;
       base->get(i, own.data(), &label);
@@ -223,7 +223,7 @@ TEST_CASE("mixed samples with weights: targets times weight are the sum of both 
         Sample found;
         found.label.resize(kClasses + 1);
         mixed->get(i, epoch, found.image.data(), found.label.data());
-        CHECK(found.image == sample_of(*plain, i, epoch).image);
+        CHECK(found.image == read_sample(*plain, i, epoch).image);
         const double own = m.share * static_cast<double>(i % 4);
         const double other = (1 - m.share) * static_cast<double>(m.partner % 4);
         const auto weight = static_cast<double>(found.label.back());
@@ -265,7 +265,7 @@ TEST_CASE("mixed samples are a function of seed, epoch and index") {
   CHECK(all.size() == 2 * kSize);
   int different = 0;
   for (std::int64_t i = 0; i < kSize; ++i) {
-    CHECK(all.at({1, i}) == sample_of(*mixed, i, 1));
+    CHECK(all.at({1, i}) == read_sample(*mixed, i, 1));
     different += all.at({0, i}) != all.at({1, i}) ? 1 : 0;
   }
   CHECK(different > kSize / 2);
@@ -278,13 +278,13 @@ TEST_CASE("mixed samples are a function of seed, epoch and index") {
 
 TEST_CASE("mixed samples: one logit, float targets and float images have the means") {
   const auto binary =
-      mix_samples(std::make_unique<MemoryDataset>(array_of(Element::kU8, {kSize, 2, 2}, byte_at),
-                                                  array_of(Element::kU8, {kSize}, two_labels)),
+      mix_samples(std::make_unique<MemoryDataset>(draw_array(Element::kU8, {kSize, 2, 2}, byte_at),
+                                                  draw_array(Element::kU8, {kSize}, two_labels)),
                   kMixUp, 1, 9);
-  const auto floats =
-      mix_samples(std::make_unique<MemoryDataset>(array_of(Element::kF32, {kSize, 2, 2}, number_at),
-                                                  array_of(Element::kF32, {kSize, 4}, target_at)),
-                  kMixUp, kClasses, 9);
+  const auto floats = mix_samples(
+      std::make_unique<MemoryDataset>(draw_array(Element::kF32, {kSize, 2, 2}, number_at),
+                                      draw_array(Element::kF32, {kSize, 4}, target_at)),
+      kMixUp, kClasses, 9);
   CHECK(binary->spec().label_width == 1);
   CHECK(floats->spec().label_width == 4);
   for (std::int64_t i = 0; i < kSize; ++i) {

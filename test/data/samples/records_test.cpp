@@ -13,13 +13,13 @@
 namespace trainer::data {
 namespace {
 
-std::vector<std::uint8_t> record_of(std::size_t bytes) {
+std::vector<std::uint8_t> fill_record(std::size_t bytes) {
   std::vector<std::uint8_t> record(bytes);
   for (std::size_t i = 0; i < bytes; ++i) record[i] = static_cast<std::uint8_t>(i * 7 + 1);
   return record;
 }
 
-// Whether files of this folder can have their space taken beforehand.
+// True if files of this folder can have their space taken beforehand.
 bool reserves(const Path& folder) {
   const Path probe = folder / "probe";
   const int file = ::open(probe.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -36,7 +36,7 @@ TEST_CASE("records: a file has its disk space from the start and keeps its conte
   const Path file = folder.path() / "records.bin";
   constexpr std::size_t kRecord = 10'000;
   constexpr std::int64_t kCount = 100;
-  const auto first = record_of(kRecord);
+  const auto first = fill_record(kRecord);
   {
     Records records(file, kCount, kRecord, "");
     records.store(7, first.data());
@@ -52,7 +52,7 @@ TEST_CASE("records: a file has its disk space from the start and keeps its conte
     CHECK(found == first);
     CHECK_FALSE(records.holds(6));
   }
-  // Of a file that was cut the records are missing, and can be kept again.
+  // The records of a file that was cut are missing, and can be kept again.
   std::filesystem::resize_file(file, 10'000);
   {
     Records records(file, kCount, kRecord, "");
@@ -96,7 +96,7 @@ TEST_CASE("records: a record that is overwritten or truncated while in use is co
   const TemporaryFolder folder;
   const Path file = folder.path() / "records.bin";
   constexpr std::size_t kRecord = 1000;
-  const auto content = record_of(kRecord);
+  const auto content = fill_record(kRecord);
   Records records(file, 3, kRecord, "");
   for (std::int64_t index = 0; index < 3; ++index) records.store(index, content.data());
   std::vector<std::uint8_t> found(kRecord);

@@ -12,7 +12,7 @@
 namespace trainer::data {
 namespace {
 
-// With fewer than 36 samples the pixel tells the sample: 7 * index.
+// With fewer than 36 samples the pixel identifies the sample: 7 * index.
 std::vector<int> samples(const Dataset& dataset) {
   std::vector<int> result;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {

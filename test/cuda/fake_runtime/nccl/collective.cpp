@@ -44,7 +44,7 @@ bool is_same_call(const Collective& a, const Collective& b) {
          a.root == b.root;
 }
 
-std::size_t input_bytes(const Collective& c) { return c.count * bytes_of(c.type); }
+std::size_t input_bytes(const Collective& c) { return c.count * to_bytes(c.type); }
 std::size_t output_bytes(const Collective& c, int ranks) {
   return input_bytes(c) * (c.kind == Kind::kAllGather ? static_cast<std::size_t>(ranks) : 1);
 }
@@ -96,7 +96,7 @@ void prepare(Progress& p) {
   p.beginning = call;
 }
 
-// As the stream: takes the input, and leaves the output undefined.
+// Acts for the stream: takes the input, and leaves the output undefined.
 void begin_collective(const Progress& p) {
   if (!p.beginning) return;
   const Collective& c = p.what;
@@ -142,7 +142,7 @@ std::string missing_ranks(const Progress& p) {
   return text;
 }
 
-// As the stream: writes the output.
+// Acts for the stream: writes the output.
 void end_collective(const Progress& p) {
   if (p.comm->aborted || p.begun.empty()) return;
   Call& call = *p.begun.front();
@@ -177,7 +177,7 @@ ncclResult_t check(const World& w, const ncclComm& comm, const Collective& c) {
                       "ncclSuccess");
   }
   const int ranks = comm.group->size;
-  if (bytes_of(c.type) == 0 || c.op < ncclSum || c.op >= ncclNumOps || c.root < 0 ||
+  if (to_bytes(c.type) == 0 || c.op < ncclSum || c.op >= ncclNumOps || c.root < 0 ||
       c.root >= ranks) {
     return nccl_error(ncclInvalidArgument, "wrong arguments of " + describe(c));
   }

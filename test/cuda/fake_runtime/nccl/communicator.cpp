@@ -6,7 +6,7 @@
 // Communicator" (a device is in a communicator once; config.blocking), "Error handling and
 // communicator abort", "Fault Tolerance" and "Group Calls" (of which only this is left out: a group
 // whose calls of one communicator name several streams does not order these streams). Where the
-// guide leaves open whether ranks hear of another's abort, they do not. Destroying and aborting
+// guide leaves open whether ranks notice another's abort, they do not. Destroying and aborting
 // return when the graphs that hold calls of the communicator are gone: NVIDIA's "CUDA Graph Best
 // Practice for PyTorch", "NCCL Communicator Destruction with Active CUDA Graphs". The last abort
 // among the ranks of a process also waits for the graphs of the others: NCCL 2.28.9 src/init.cc,
@@ -187,7 +187,7 @@ ncclResult_t async_error(Lock& lock, ncclComm_t handle, ncclResult_t* error) {
   if (comm->error != ncclSuccess) return ncclSuccess;
   const auto is_complete = [&comm] { return comm->group->is_complete(); };
   if (!is_complete()) {
-    if (run_a_few(lock, is_complete) != cudaSuccess) comm->error = ncclInternalError;
+    if (run_some(lock, is_complete) != cudaSuccess) comm->error = ncclInternalError;
     *error = comm->error == ncclSuccess ? ncclInProgress : comm->error;
     return ncclSuccess;
   }
@@ -217,7 +217,7 @@ ncclResult_t end_group(Lock& lock) {
   return group.any_without_blocking ? ncclInProgress : ncclSuccess;
 }
 
-// Of one communicator, in the order of the calls.
+// Defers an action of one communicator, in the order of the calls.
 ncclResult_t defer_to_polls(World& w, const CommPtr& comm,
                             std::function<ncclResult_t(Lock&)> action) {
   comm->deferred.push_back(std::move(action));

@@ -10,7 +10,7 @@
 
 namespace fake {
 
-// Of one communicator.
+// The mailbox of one communicator.
 class Mailbox {
  public:
   // Null without a folder. `id` is the communicator's, the same in all processes.
@@ -18,7 +18,7 @@ class Mailbox {
 
   void join(int rank) const;
   bool has_joined(int rank) const;
-  // What a rank gives to a call, in whole or not at all. `what` tells it from other calls.
+  // What a rank gives to a call, in whole or not at all. `what` distinguishes it from other calls.
   void give(std::size_t call, int rank, const std::string& what,
             const std::vector<char>& values) const;
   struct Gift {

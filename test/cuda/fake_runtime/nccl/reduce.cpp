@@ -62,7 +62,7 @@ void reduce_typed(const Collective& what, const std::vector<std::vector<char>>& 
 
 }  // namespace
 
-std::size_t bytes_of(ncclDataType_t type) {
+std::size_t to_bytes(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
     case ncclUint8:

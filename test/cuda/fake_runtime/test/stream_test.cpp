@@ -66,7 +66,7 @@ TEST_CASE("fake streams: several streams run in every order that the seed can dr
 }
 
 TEST_CASE("fake streams: a seed draws the same order again") {
-  const auto order_of = [](const char* seed) {
+  const auto find_order = [](const char* seed) {
     const FreshFake fake("SEED", seed);
     Notes done;
     std::vector<cudaStream_t> streams;
@@ -78,8 +78,8 @@ TEST_CASE("fake streams: a seed draws the same order again") {
     for (const cudaStream_t s : streams) CUDA_CHECK(cudaStreamSynchronize(s));
     return done.text();
   };
-  for (const char* seed : {"3", "4"}) CHECK(order_of(seed) == order_of(seed));
-  CHECK(order_of("3") != order_of("5"));
+  for (const char* seed : {"3", "4"}) CHECK(find_order(seed) == find_order(seed));
+  CHECK(find_order("3") != find_order("5"));
 }
 
 TEST_CASE("fake streams: synchronising one stream leaves others where they are") {
