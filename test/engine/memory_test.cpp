@@ -161,7 +161,7 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
   }
 }
 
-TEST_CASE("GPU memory: a planned GPU can hold backbones with every kind of layer") {
+TEST_CASE("GPU memory: backbones with every kind of layer can be planned for a GPU") {
   if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   REQUIRE(plugin != nullptr);

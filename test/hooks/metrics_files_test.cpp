@@ -227,7 +227,8 @@ TEST_CASE(
   CHECK(rows[4].ends_with(concat(",0.08,50.0,", kNoTimes, ",10.5,12")));
 }
 
-TEST_CASE("metric files: top-k accuracy is written if it is measured, and steps of other workers") {
+TEST_CASE(
+    "metric files: top-k accuracy is written if it is measured, and steps of other workers count") {
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path()));

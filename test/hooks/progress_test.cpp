@@ -354,8 +354,7 @@ TEST_CASE("progress: a resumed and an interrupted run are reported, quiet prints
 }
 
 TEST_CASE(
-    "progress and json: the tensors that were loaded from a file of weights are printed at the "
-    "start") {
+    "progress and json print the tensors that were loaded from a file of weights at the start") {
   RunInfo info = run_info("r");
   info.weights = "w.h5: 26 tensors loaded";
   std::ostringstream out, quiet, json;

@@ -330,7 +330,7 @@ TEST_CASE("train: intervals in seconds are measured by the given clock") {
   CHECK(finish.wall_seconds == 60);
 }
 
-TEST_CASE("train: unreadable data save the steps before, and the error names the sample") {
+TEST_CASE("train: unreadable data leave the steps before saved, and the error names the sample") {
   Trial trial(run_config());
   trial.config.data.shuffle = false;
   trial.train->unreadable_samples = {13};  // step 4

@@ -189,7 +189,7 @@ TEST_CASE("check_model: weights of a class that data.classes does not name are a
                        ConfigError);
 }
 
-TEST_CASE("check_model names the parts that it checked in a config without shapes or classes") {
+TEST_CASE("check_model returns what it could check of a config without shapes or classes") {
   const auto check = [](const std::string& layers, const std::string& data,
                         const std::string& loss = "softmax_cross_entropy") {
     return check_model(FloatImageFiles::parsed("model: {layers: [" + layers + "], loss: " + loss +

@@ -83,7 +83,7 @@ TEST_CASE("run folder: a config.yaml without checkpoints is an error and does no
   }
 }
 
-TEST_CASE("run folder: it is run.dir, or is named below runs/") {
+TEST_CASE("run folder: it is run.dir, or has the name of the run below runs/") {
   config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   config.name = "digits";
   CHECK(run_folder(config) == Path("runs/digits"));

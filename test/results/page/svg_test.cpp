@@ -10,7 +10,7 @@ namespace trainer::results {
 using test::contains;
 
 TEST_CASE(
-    "line chart: bands widen the axis, notable values that would cover another are left out") {
+    "line chart: bands widen the axis, and notable values that would cover another are left out") {
   Chart chart;
   chart.series = {{"rate", {{0, 1}, {9, 2}}}};
   chart.bands = {{0, 5, "rise & fall"}, {5, 10, "rest"}};
@@ -24,18 +24,18 @@ TEST_CASE(
   CHECK_FALSE(contains(svg, ">1.001</text>"));
 }
 
-TEST_CASE("line chart: a notable value above the curve, inside the frame") {
+TEST_CASE("line chart: a notable value above the curve is inside the frame") {
   Chart chart;
   chart.series = {{"rate", {{0, 1}, {10, 2}}}};
   chart.notable = {{5, 4}};
   CHECK(contains(line_chart(chart), "<circle class=\"notable\" cx=\"314.00\" cy=\"64.00\""));
 }
 
-TEST_CASE("svg_document: colours, declares both colour schemes") {
+TEST_CASE("svg_document declares both colour schemes") {
   CHECK(contains(svg_document({}), "svg.chart{color-scheme:light dark;"));
 }
 
-TEST_CASE("line chart: values that differ by one rounding, a few ticks") {
+TEST_CASE("line chart: values that differ by one rounding have a few ticks") {
   Chart chart;
   chart.id = "loss";
   chart.series.push_back({"loss", {{0, 1e17}, {1, 1e17 + 16}}});
@@ -46,7 +46,7 @@ TEST_CASE("line chart: values that differ by one rounding, a few ticks") {
   CHECK(ticks < 50);
 }
 
-TEST_CASE("line chart: a legend of long names, several lines with the plot below them") {
+TEST_CASE("line chart: a legend of long names has several lines with the plot below them") {
   Chart chart;
   chart.id = "curves";
   const auto top_of_plot = [&] {
