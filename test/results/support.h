@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 struct FakeRun {
   std::int64_t steps = 4, samples = 32, replicas = 1;
-  double seconds = 0.5, wait_seconds = 0.1;  // of a step
+  double seconds = 0.5, wait_seconds = 0.1;  // the times of a step
   double evaluation_seconds = 1, wall_seconds = 10;
   std::int64_t correct = 90, count = 100;
   bool finished = true, on_cpu = true;
@@ -27,10 +27,10 @@ struct FakeRun {
   };
   std::string samples_hash = "00000000000000aa", gradient_norm = "0.5";
   std::string parameters_hash = "feed";
-  Json step_times = nullptr;  // of run.json; null: the run does not tell
-  Json best = nullptr;        // of run.json
+  Json step_times = nullptr;  // those of run.json; null: the run has none
+  Json best = nullptr;        // that of run.json
   Json throughput = nullptr;  // numbers of "finished" in run.json, by key
-  // Of each session: seconds, energy and energy per image.
+  // Each session has its seconds, energy and energy per image.
   Json sessions = nullptr;
 };
 

@@ -35,12 +35,12 @@ std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t cl
 
 }  // namespace
 
-TEST_CASE("benchmark: any config, synthetic data has the input and classes of its model") {
+TEST_CASE("benchmark: synthetic data has the input and classes of the model of any config") {
   using Dims = std::vector<std::int64_t>;
   CHECK(synthetic_shape(shipped("octdl_mobilenet_v2"), 4) == Dims{224, 224, 3});
   CHECK(synthetic_shape(shipped("cats_dogs_mobilenet_v2_frozen"), 2) == Dims{224, 224, 3});
   CHECK(synthetic_shape(shipped("mnist"), 10) == Dims{28, 28, 1});
-  // Of the data, where the config does not say it.
+  // The shape is that of the data where the config has none.
   CHECK(synthetic_shape(FloatImageFiles(1).config, 3) == Dims{2, 2, 1});
   config::Config given = FloatImageFiles::parsed(
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1}\n"
@@ -48,7 +48,7 @@ TEST_CASE("benchmark: any config, synthetic data has the input and classes of it
   CHECK(synthetic_shape(given, 5) == Dims{6, 4, 1});
 }
 
-TEST_CASE("benchmark: input only, the number of counted images is printed") {
+TEST_CASE("benchmark: input only prints the number of counted images") {
   const config::Config config = FloatImageFiles::parsed(
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
       "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
@@ -67,7 +67,7 @@ TEST_CASE("benchmark: input only, the number of counted images is printed") {
         std::string::npos);
 }
 
-TEST_CASE("plan: float images without data.normalize, a note and scale 1") {
+TEST_CASE("plan: float images without data.normalize have a note and scale 1") {
   FloatImageFiles planned(1);
   const PlannedData data = plan_data(planned.config);
   CHECK(data.notes.size() == 1);

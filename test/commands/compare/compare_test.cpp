@@ -42,7 +42,7 @@ std::string printed(const Comparison& comparison) {
   return out.str();
 }
 
-// Right or wrong, a letter a sample.
+// Right or wrong, one letter per sample.
 void store(const Path& run, const std::string& marks, const std::string& label = "cat") {
   std::string text;
   for (std::size_t i = 0; i < marks.size(); ++i) {
@@ -52,7 +52,7 @@ void store(const Path& run, const std::string& marks, const std::string& label =
   write_file_atomic(run / "predictions.jsonl", text);
 }
 
-TEST_CASE("statistics: McNemar's exact test and Student's interval") {
+TEST_CASE("statistics: McNemar's exact test and Student's interval have known values") {
   CHECK(results::mcnemar(0, 0) == 1);
   CHECK(results::mcnemar(5, 5) == 1);
   CHECK(results::mcnemar(0, 6) == doctest::Approx(2.0 / 64));
@@ -69,7 +69,7 @@ TEST_CASE("statistics: McNemar's exact test and Student's interval") {
   CHECK(twenty.high == doctest::Approx(2.0860 * std::sqrt(0.1 / 21)).epsilon(1e-4));
 }
 
-TEST_CASE("compare: settings that differ, curves at common steps and results") {
+TEST_CASE("compare prints settings that differ, curves at common steps and results") {
   FakeRun second;
   second.batch_size = 64;
   second.steps = 2;
@@ -93,7 +93,7 @@ TEST_CASE("compare: settings that differ, curves at common steps and results") {
   CHECK(text.find("has no part in McNemar's test: ") != std::string::npos);
 }
 
-TEST_CASE("compare: cached features, the throughput with them and while they were computed") {
+TEST_CASE("compare: cached features have the throughput with them and while they were computed") {
   FakeRun first;
   first.throughput = {{"images_per_second_computing_features", 119.0},
                       {"images_per_second_cached_features", 23128.0}};
@@ -115,7 +115,7 @@ TEST_CASE("compare: cached features, the throughput with them and while they wer
   CHECK(printed(Two({}, {}).compared()).find("features computed") == std::string::npos);
 }
 
-TEST_CASE("compare: --last, results of the last checkpoints without stored predictions") {
+TEST_CASE("compare: --last prints results of the last checkpoints without stored predictions") {
   FakeRun run;
   run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
   const Two two(run, run);
@@ -132,7 +132,7 @@ TEST_CASE("compare: --last, results of the last checkpoints without stored predi
   CHECK(last.notes.size() == 2);
 }
 
-TEST_CASE("compare: results of the last and predictions of the best checkpoint, a note") {
+TEST_CASE("compare notes results of the last and predictions of the best checkpoint") {
   FakeRun run;
   run.best = {{"metric", "validation/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
   const Two two(run, {});
@@ -155,7 +155,7 @@ TEST_CASE("compare: results of the last and predictions of the best checkpoint, 
   CHECK(restored.compared().notes.empty());
 }
 
-TEST_CASE("compare: a long curve, ten of its steps with the last one") {
+TEST_CASE("compare prints ten steps of a long curve with the last one") {
   FakeRun run;
   run.steps = 25;
   std::vector<std::int64_t> steps;
@@ -190,7 +190,7 @@ TEST_CASE("compare: stored predictions are compared sample by sample") {
                        DataError);
 }
 
-TEST_CASE("diff: equal runs, no difference") {
+TEST_CASE("diff finds no difference in equal runs") {
   FakeRun other;
   other.seconds = 0.7;  // times are not what a run is
   const RunDiff same = Two({}, other).diffed();
@@ -200,7 +200,7 @@ TEST_CASE("diff: equal runs, no difference") {
   CHECK(same.settings.empty());
 }
 
-TEST_CASE("diff: different runs, the first step that differs and its fields") {
+TEST_CASE("diff finds the first step that differs and its fields") {
   FakeRun other;
   SUBCASE("the loss") {
     other.loss = [](std::int64_t step) { return step < 3 ? FakeRun().loss(step) : "9.5"; };
@@ -241,7 +241,7 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
     REQUIRE(found.fields.size() == 1);
     CHECK(found.fields[0].field == LedgerField::kGradientNorm);
   }
-  SUBCASE("a norm that one run does not have is no difference") {
+  SUBCASE("a norm that one run does not have is not a difference") {
     other.gradient_norm = "";
     CHECK_FALSE(Two({}, other).diffed().step);
   }
@@ -270,7 +270,7 @@ TEST_CASE("diff: different runs, the first step that differs and its fields") {
   }
 }
 
-TEST_CASE("diff: a ledger row of several steps, compared with the rows of the single steps") {
+TEST_CASE("diff compares a ledger row of several steps with the rows of the single steps") {
   FakeRun other;
   const auto rewritten = [&](const std::string& rows) {
     const Two two({}, {});
@@ -297,7 +297,7 @@ TEST_CASE("diff: a ledger row of several steps, compared with the rows of the si
   CHECK(rewritten("2,7," + loss + ",0.001,,1,0,\n").fields.at(0).first == samples);
 }
 
-TEST_CASE("diff: a run without a ledger, an error") {
+TEST_CASE("diff: a run without a ledger is an error") {
   const Two two({}, {});
   std::filesystem::remove(two.b() / "ledger.csv");
   CHECK_THROWS_WITH_AS(two.diffed(), doctest::Contains("run.ledger: false"), DataError);

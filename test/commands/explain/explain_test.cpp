@@ -35,7 +35,7 @@ TEST_CASE("explain: every key that --set accepts has an explanation") {
   }
 }
 
-TEST_CASE("explain: a key, its kind of value, default, meaning and the keys below it") {
+TEST_CASE("explain prints a key, its kind of value, default, meaning and the keys below it") {
   CHECK(explain("optimizer.adam.learning_rate") ==
         "optimizer.adam.learning_rate  a number, at least 0; default 0.001\n    Learning rate: the "
         "factor of an update, which the schedule changes over time.\n");
@@ -69,7 +69,7 @@ TEST_CASE("explain_json lists the keys that explain prints") {
   CHECK_THROWS_AS(explain_json("no_such_key"), ConfigError);
 }
 
-TEST_CASE("explain: keys of layers and augmentations, a section for each kind") {
+TEST_CASE("explain: keys of layers and augmentations have a section for each kind") {
   const std::string conv = explain("model.layers.conv");
   CHECK(conv.starts_with("conv  "));
   CHECK(contains(conv, "\nconv.filters  a whole number, at least 1; required\n"));
@@ -84,7 +84,7 @@ TEST_CASE("explain: keys of layers and augmentations, a section for each kind") 
   }
 }
 
-TEST_CASE("explain: a part of a key, all keys that contain it") {
+TEST_CASE("explain: a part of a key gives all keys that contain it") {
   const std::string rates = explain("learning_rate");
   CHECK(contains(rates, " keys contain 'learning_rate':\n"));
   CHECK(contains(rates, "\noptimizer.adam.learning_rate  "));
@@ -97,7 +97,7 @@ TEST_CASE("explain: a part of a key, all keys that contain it") {
   CHECK(explain("error_budget").starts_with("data.error_budget  "));
 }
 
-TEST_CASE("explain: a word that is a key and a part of others, names the others") {
+TEST_CASE("explain: a word that is a key and a part of others names the others") {
   CHECK(explain("loss").starts_with("model.loss  "));
   CHECK(explain("loss").ends_with("\nalso: train.loss_scale\n"));
   CHECK(contains(explain("dropout"), "spatial_dropout"));
@@ -125,7 +125,7 @@ TEST_CASE("explain: every text is a sentence that refers to no other text") {
   }
 }
 
-TEST_CASE("explain: an unknown key, an error with the nearest key") {
+TEST_CASE("explain: the error of an unknown key has the nearest key") {
   // Two neighbours that changed places are one mistake.
   CHECK(config::nearest("ab", {"ba"}) == "ba");
   CHECK(config::nearest("xab", {"xba", "xcb"}) == "xba");

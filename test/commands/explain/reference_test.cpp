@@ -17,7 +17,7 @@ TEST_CASE("reference: configs/reference.md is up to date") {
   CHECK(read_text_file(file) == text);
 }
 
-TEST_CASE("reference: the sections, backbones, formats and exit codes") {
+TEST_CASE("reference has the sections, backbones, formats and exit codes") {
   const std::string text = reference();
   for (const char* part :
        {"\n## optimizer\n", "\n## schedule\n", "\n## layer\n", "\n## augmentation\n",

@@ -39,14 +39,14 @@ std::optional<double> suggestion(RangeTest test) {
   return test.suggestion;
 }
 
-TEST_CASE("suggest_rate: takes a tenth of the rate of the lowest loss") {
+TEST_CASE("suggest_rate takes a tenth of the rate of the lowest loss") {
   const std::optional<double> rate = suggestion(drawn(valley));
   REQUIRE(rate);
   CHECK(*rate > 2e-3);
   CHECK(*rate < 2e-2);
 }
 
-TEST_CASE("suggest_rate: takes no rate below 1e-4 for a loss whose first batches are noise") {
+TEST_CASE("suggest_rate takes no rate below 1e-4 for a loss whose first batches are noise") {
   int none = 0;
   for (unsigned seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
@@ -64,7 +64,7 @@ TEST_CASE("suggest_rate: takes no rate below 1e-4 for a loss whose first batches
   CHECK(none <= 12);  // of 50, a quarter
 }
 
-TEST_CASE("suggest_rate: takes no notice of single batches of large loss") {
+TEST_CASE("suggest_rate takes no notice of single batches of large loss") {
   RangeTest test = drawn(valley);
   for (const std::size_t i : {52, 60, 67}) test.points[i].loss = 10;
   const std::optional<double> rate = suggestion(test);
@@ -73,7 +73,7 @@ TEST_CASE("suggest_rate: takes no notice of single batches of large loss") {
   CHECK(*rate < 2e-2);
 }
 
-TEST_CASE("suggest_rate: takes no notice of a fall after a peak that a large rate caused") {
+TEST_CASE("suggest_rate takes no notice of a fall after a peak that a large rate caused") {
   const std::optional<double> rate = suggestion(drawn([](double exponent) {
     return exponent < 0.3 ? valley(exponent) : valley(0.3) - 3 * (exponent - 0.3);
   }));
@@ -81,7 +81,7 @@ TEST_CASE("suggest_rate: takes no notice of a fall after a peak that a large rat
   CHECK(*rate < 2e-2);
 }
 
-TEST_CASE("suggest_rate: takes the end of a test that diverges for the rise") {
+TEST_CASE("suggest_rate takes the end of a test that diverges for the rise") {
   RangeTest test = drawn(valley, -0.9);
   CHECK_FALSE(suggestion(test));
   test.diverged = true;
@@ -91,7 +91,7 @@ TEST_CASE("suggest_rate: takes the end of a test that diverges for the rise") {
   CHECK(*rate < 2e-2);
 }
 
-TEST_CASE("suggest_rate: gives nothing where the loss does not fall or does not rise") {
+TEST_CASE("suggest_rate gives nothing where the loss does not fall or does not rise") {
   CHECK_FALSE(suggestion({}));
   CHECK_FALSE(suggestion(drawn([](double) { return 2.0; })));
   CHECK_FALSE(suggestion(drawn([](double exponent) { return -exponent; })));
@@ -125,7 +125,7 @@ TEST_CASE("find charts: the suggestion is marked") {
   CHECK(results::line_chart(make_chart(sizes)).find(">suggestion 16</text>") != std::string::npos);
 }
 
-TEST_CASE("find_knee: the smallest batch that is nearly as fast as the fastest") {
+TEST_CASE("find_knee finds the smallest batch that is nearly as fast as the fastest") {
   CHECK(find_knee(
             {{8, 100, 0, 0, 0}, {16, 180, 0, 0, 0}, {32, 192, 0, 0, 0}, {64, 200, 0, 0, 0}}) == 32);
   CHECK(find_knee({{8, 200, 0, 0, 0}, {16, 150, 0, 0, 0}}) == 8);

@@ -45,7 +45,7 @@ bool wait_for(const Process& job, const std::string& word, std::size_t times) {
 
 }  // namespace
 
-TEST_CASE("launch: three ranks, output of rank 0 as it is and of the others with their number") {
+TEST_CASE("launch prints output of rank 0 as it is and of two others with their number") {
   const auto job = launch_ranks(3, {"--steps", "1"});
   const int code = job->wait();
   INFO(job->err());
@@ -61,7 +61,7 @@ TEST_CASE("launch: three ranks, output of rank 0 as it is and of the others with
   for (const int cores : numbers(*job, "cores")) CHECK(cores <= std::max(1, (all + 2) / 3));
 }
 
-TEST_CASE("launch: a rank fails, its exit code is returned and the others end by themselves") {
+TEST_CASE("launch returns the exit code of a rank that fails, and the others end by themselves") {
   SUBCASE("killed") {
     const auto job = launch_ranks(3, {"--mode", "loop", "--which", "1", "--kill-at", "3"});
     CHECK(job->wait() == 128 + SIGKILL);
@@ -75,7 +75,7 @@ TEST_CASE("launch: a rank fails, its exit code is returned and the others end by
   }
 }
 
-TEST_CASE("launch: --restarts, a job that crashes is restarted, other failures are not") {
+TEST_CASE("launch: --restarts restarts a job that crashes, and not after other failures") {
   const auto times = [](const Process& job, const std::string& text) {
     std::size_t found = 0;
     const std::string err = job.err();
@@ -132,7 +132,7 @@ TEST_CASE("launch: a stopped rank continues after another rank failed, and ends 
   CHECK(all_gone(numbers(*job, "process")));
 }
 
-TEST_CASE("launch: a signal, the chief may save for as long as it needs") {
+TEST_CASE("launch: the chief may save for as long as it needs after a signal") {
   const auto job = launch_ranks(2, {"--mode", "stop"});
   CHECK(job->wait() == 75);
   CHECK(job->out().find("saved\n") != std::string::npos);

@@ -15,7 +15,7 @@ config::Override setting(const std::string& key, const std::string& value) {
   return {key, value, "--set", config::Override::Syntax::kYaml};
 }
 
-std::string error_of(const std::vector<config::Override>& settings) {
+std::string catch_error(const std::vector<config::Override>& settings) {
   try {
     read_csv_settings(settings, {});
   } catch (const ConfigError& error) {
@@ -24,14 +24,14 @@ std::string error_of(const std::vector<config::Override>& settings) {
   return "";
 }
 
-TEST_CASE("is_of_csv: data.csv and its keys, no other key") {
+TEST_CASE("is_of_csv is true for data.csv and its keys, and for no other key") {
   CHECK(is_of_csv(setting("data.csv", "")));
   CHECK(is_of_csv(setting("data.csv.root", "")));
   CHECK(!is_of_csv(setting("data.csvs", "")));
   CHECK(!is_of_csv(setting("data", "")));
 }
 
-TEST_CASE("read_csv_settings: keys and the whole map, without the settings of other keys") {
+TEST_CASE("read_csv_settings reads keys and the whole map, without the settings of other keys") {
   const config::Csv by_key =
       read_csv_settings({setting("data.csv.image_column", "image"), setting("train.epochs", "9"),
                          setting("no.such.key", "1"), setting("data.csv.separator", "';'")},
@@ -43,20 +43,20 @@ TEST_CASE("read_csv_settings: keys and the whole map, without the settings of ot
   CHECK(read_csv_settings({}, {}).image_column.empty());
 }
 
-TEST_CASE("read_csv_settings: a variable, that of the environment") {
+TEST_CASE("read_csv_settings replaces a variable by that of the environment") {
   CHECK(read_csv_settings({setting("data.csv.image_column", "${COLUMN}")}, {{"COLUMN", "file"}})
             .image_column == "file");
 }
 
-TEST_CASE("read_csv_settings: an unknown key, an error that names it") {
-  CHECK(contains(error_of({setting("data.csv.rot", "image")}), "data.csv.rot"));
+TEST_CASE("read_csv_settings: the error of an unknown key names it") {
+  CHECK(contains(catch_error({setting("data.csv.rot", "image")}), "data.csv.rot"));
 }
 
-TEST_CASE("read_csv_settings: several labels per image, an error") {
+TEST_CASE("read_csv_settings: several labels per image are an error") {
   for (const auto& several : {setting("data.csv.label_separator", "'|'"),
                               setting("data.csv", "{label_separator: '|'}")}) {
     CAPTURE(several.path);
-    CHECK(contains(error_of({several}), "writes configs of one class per image"));
+    CHECK(contains(catch_error({several}), "writes configs of one class per image"));
   }
 }
 

@@ -15,7 +15,7 @@ void write_image(const Path& file, std::int64_t side, bool grey) {
       file, concat(grey ? "P5 " : "P6 ", side, ' ', side, " 255\n", std::string(bytes, '\x80')));
 }
 
-TEST_CASE("look_at: classes of few images, every image is measured once") {
+TEST_CASE("look_at measures every image of classes of few images once") {
   const TemporaryFolder folder;
   for (const char* name : {"cat", "dog"}) {
     for (int i = 0; i < 10; ++i) {

@@ -38,7 +38,7 @@ struct Photos {
 
 }  // namespace
 
-TEST_CASE("measure_decoding: a folder of images, the rate at which they are decoded") {
+TEST_CASE("measure_decoding returns the rate at which a folder of images is decoded") {
   const Photos photos;
   const std::optional<DecodeRate> rate = measure_decoding(photos.config());
   REQUIRE(rate);
@@ -49,7 +49,7 @@ TEST_CASE("measure_decoding: a folder of images, the rate at which they are deco
   CHECK(rate->images_per_second > 0);
 }
 
-TEST_CASE("measure_decoding: data whose epochs decode no file, no rate") {
+TEST_CASE("measure_decoding returns no rate for data whose epochs decode no file") {
   const Photos photos;
   CHECK_FALSE(measure_decoding(photos.config(", cache: memory")));
   CHECK_FALSE(
@@ -59,7 +59,7 @@ TEST_CASE("measure_decoding: data whose epochs decode no file, no rate") {
                            .config));
 }
 
-TEST_CASE("measure_decoding: a damaged image, a failure with its file") {
+TEST_CASE("measure_decoding: the failure of a damaged image has its file") {
   const Photos photos;
   std::ofstream(photos.folder.path() / "cats" / "1.ppm", std::ios::binary) << "P6 4 3 255\nshort";
   const std::optional<DecodeRate> rate = measure_decoding(photos.config());
@@ -67,7 +67,7 @@ TEST_CASE("measure_decoding: a damaged image, a failure with its file") {
   CHECK(test::contains(rate->failure, "1.ppm"));
 }
 
-TEST_CASE("count_cores: the number of cores that reach a rate") {
+TEST_CASE("count_cores returns the number of cores that reach a rate") {
   const DecodeRate rate{100, 64};
   CHECK(count_cores(rate, 250) == 3);
   CHECK(count_cores(rate, 300) == 3);
@@ -75,7 +75,7 @@ TEST_CASE("count_cores: the number of cores that reach a rate") {
   CHECK(count_cores(rate, 1) == 1);
 }
 
-TEST_CASE("plan: a planned GPU and image files, the number of cores that decode for it") {
+TEST_CASE("plan prints the number of cores that decode for a planned GPU and image files") {
   DevicePlan device;
   device.gpu = backend::find_gpu_model("h100");
   device.roofline = Roofline{};

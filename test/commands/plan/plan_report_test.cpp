@@ -59,7 +59,7 @@ TEST_CASE("plan writes no file, and its settings fit 80 columns") {
   }
 }
 
-TEST_CASE("plan: all configs, the expected texts") {
+TEST_CASE("plan: all configs have the expected texts") {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
@@ -84,7 +84,7 @@ TEST_CASE("plan: all configs, the expected texts") {
   }
 }
 
-TEST_CASE("plan: first the given values, then the values that follow from them") {
+TEST_CASE("plan prints first the given values, then the values that follow from them") {
   const auto loaded = config::parse_config(
       "model: {layers: [flatten, dense: 10]}\ndata: {path: \"${MNIST_DIR:-x}\"}\n"
       "train: {epochs: 2, batch_size: 32}\n",
@@ -110,7 +110,7 @@ TEST_CASE("plan: first the given values, then the values that follow from them")
   }
 }
 
-TEST_CASE("make_plan: origins of values, sizes, steps and learning rates") {
+TEST_CASE("make_plan finds origins of values, sizes, steps and learning rates") {
   const char* text = R"(
 model: {layers: [flatten, dense: 10]}
 data: {path: "${DIGITS:-x}"}
@@ -138,7 +138,7 @@ train: {epochs: 2, batch_size: 7}
   CHECK(plan.flops == 2 * 7840);
   CHECK(plan.slots == 7850);
   REQUIRE(plan.steps);
-  CHECK(plan.steps->steps_per_epoch == 4);  // 10 batches, three a step
+  CHECK(plan.steps->steps_per_epoch == 4);  // 10 batches, three per step
   CHECK(plan.steps->total_steps == 8);
   REQUIRE(plan.rates.size() == 8);
   CHECK(plan.rates.front().rate == doctest::Approx(0.5));
@@ -147,7 +147,7 @@ train: {epochs: 2, batch_size: 7}
   CHECK(plan.highest_rate == doctest::Approx(0.5));
 }
 
-TEST_CASE("make_plan: the work of a step, that of the graphs that are built") {
+TEST_CASE("make_plan: the work of a step is that of the graphs that are built") {
   PlannedData data;
   data.sample = model::SampleSpec{{32, 32, 3}, DType::kUInt8, true, 2};
   data.splits = {{Split::kTrain, 100, false}};
@@ -188,7 +188,7 @@ TEST_CASE("make_plan: the work of a step, that of the graphs that are built") {
   CHECK(part.slots == whole.slots);
 }
 
-TEST_CASE("check_pass: an unknown name, an error") {
+TEST_CASE("check_pass: an unknown name is an error") {
   check_pass("");
   check_pass("all");
   check_pass("differentiate");

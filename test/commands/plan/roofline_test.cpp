@@ -34,14 +34,14 @@ std::pair<double, double> speed(const graph::Graph& training, std::int64_t sampl
   return {n / all.step.fast, n / all.step.slow};
 }
 
-// Whether a figure is within this share of the paper's.
+// True if a figure is within this share of the paper's.
 bool near(double value, double paper, double share) {
   return value > paper * (1 - share) && value < paper * (1 + share);
 }
 
 }  // namespace
 
-TEST_CASE("roofline: a dense layer by hand") {
+TEST_CASE("roofline of a dense layer equals that by hand") {
   const graph::Graph graph = training_graph("{layers: [flatten, dense: {units: 1024}]}",
                                             {32, 32, 4}, 1024, DType::kBFloat16);
   const backend::GpuModel& h100 = *backend::find_gpu_model("h100");
@@ -65,7 +65,7 @@ TEST_CASE("roofline: a dense layer by hand") {
   CHECK(all.step.fast > all.update.fast + dense->forward.fast + dense->backward.fast);
 }
 
-TEST_CASE("roofline: float32 and TF32, the rate of each") {
+TEST_CASE("roofline: float32 and TF32 have their rates") {
   const graph::Graph graph = training_graph("{layers: [flatten, dense: {units: 1024}]}",
                                             {32, 32, 4}, 1024, DType::kFloat32);
   const backend::GpuModel& a100 = *backend::find_gpu_model("a100");
@@ -74,7 +74,7 @@ TEST_CASE("roofline: float32 and TF32, the rate of each") {
   CHECK(whole / tf32 > 156 * 0.865 / (19.5 * 0.9) * 0.8);
 }
 
-TEST_CASE("roofline: ResNet50, VGG16 and MobileNetV2 in bfloat16, the expected step times") {
+TEST_CASE("roofline: ResNet50, VGG16 and MobileNetV2 in bfloat16 have the expected step times") {
   const graph::Graph resnet =
       training_graph(backbone("resnet50", "global_average_pool, dense: 1000"), {224, 224, 3}, 1000,
                      DType::kBFloat16);
@@ -117,7 +117,7 @@ TEST_CASE("roofline: ResNet50, VGG16 and MobileNetV2 in bfloat16, the expected s
   CHECK(bound / all.step.fast > 0.9);
 }
 
-TEST_CASE("roofline: recompute, a longer step") {
+TEST_CASE("roofline: recompute makes a step longer") {
   const std::string model = backbone("vgg16", "flatten, dense: 10");
   const double kept =
       predict(training_graph(model, {64, 64, 3}, 10, DType::kBFloat16), 64, "h100").step.fast;
@@ -127,7 +127,7 @@ TEST_CASE("roofline: recompute, a longer step") {
   CHECK(again < 1.5 * kept);
 }
 
-TEST_CASE("roofline: steps of a planned device, by hand") {
+TEST_CASE("roofline: steps of a planned device equal those by hand") {
   using graph::Phase;
   const auto make_step = [](const char* layer, Phase phase, DType type, double flops,
                             const backend::StepWork& work) {

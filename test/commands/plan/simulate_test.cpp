@@ -34,7 +34,7 @@ model::LayerRow layer(std::int64_t flops, std::int64_t trainable) {
 
 }  // namespace
 
-TEST_CASE("parse_bandwidth and parse_seconds: values with units, an error without") {
+TEST_CASE("parse_bandwidth and parse_seconds read values with units, and fail without") {
   CHECK(parse_bandwidth("--link", "100Gbit") == doctest::Approx(12.5e9));
   CHECK(parse_bandwidth("--link", "100 Gbit/s") == doctest::Approx(12.5e9));
   CHECK(parse_bandwidth("--link", "12.5GB/s") == doctest::Approx(12.5e9));
@@ -59,7 +59,7 @@ TEST_CASE("parse_bandwidth and parse_seconds: values with units, an error withou
   }
 }
 
-TEST_CASE("all_reduce_seconds: the closed form of each collective") {
+TEST_CASE("all_reduce_seconds equals the closed form of each collective") {
   const Link link{1e9, 10e-6};
   const auto cost = [&](Collective collective, std::int64_t bytes, std::int64_t ranks) {
     return all_reduce_seconds(collective, bytes, ranks, link);
@@ -80,7 +80,7 @@ TEST_CASE("all_reduce_seconds: the closed form of each collective") {
 }
 
 TEST_CASE("forecast: communication that backward does not hide makes the step longer") {
-  const Link fast{1e9, 0};  // 1 ms a bucket
+  const Link fast{1e9, 0};  // 1 ms per bucket
   const double decision = train::StepVerdict::kNumbers * 8 / 1e9;
   Forecast two = forecast(two_buckets(), 2, 32, Collective::kAuto, fast);
   CHECK(two.communication == doctest::Approx(2e-3 + decision));
@@ -89,7 +89,7 @@ TEST_CASE("forecast: communication that backward does not hide makes the step lo
   CHECK(two.samples == 64);
   CHECK(two.images_per_second == doctest::Approx(64 / (11e-3 + decision)));
   CHECK(two.hidden() == doctest::Approx(1 - (1e-3 + decision) / (2e-3 + decision)));
-  const Link slow{1e8, 0};  // 10 ms a bucket: the second waits for the first until 14 ms
+  const Link slow{1e8, 0};  // 10 ms per bucket: the second waits for the first until 14 ms
   CHECK(forecast(two_buckets(), 2, 32, Collective::kAuto, slow).exposed ==
         doctest::Approx(24e-3 - 9e-3 + train::StepVerdict::kNumbers * 8 / 1e8));
   // Messages of batch norm hide nothing.
@@ -102,7 +102,7 @@ TEST_CASE("forecast: communication that backward does not hide makes the step lo
   CHECK(alone.communication == 0);
 }
 
-TEST_CASE("simulate: weak and strong scaling") {
+TEST_CASE("simulate computes weak and strong scaling") {
   StepProfile profile = two_buckets();
   profile.constant = 2e-3;
   // Nothing to wait for: only the constant part of a step is lost.
@@ -155,7 +155,7 @@ TEST_CASE("make_profile: a given step time is divided by the work of the layers"
   CHECK_THROWS_AS(make_profile(0.028, "told", config, {layer(100, 0)}), ConfigError);
 }
 
-TEST_CASE("read_step_seconds: the output of a benchmark, the time of a step") {
+TEST_CASE("read_step_seconds reads the time of a step from the output of a benchmark") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "out.jsonl";
   std::ofstream(file) << "a line of text\n{\"event\":\"step\",\"images_per_second\":null}\n"
@@ -166,7 +166,7 @@ TEST_CASE("read_step_seconds: the output of a benchmark, the time of a step") {
                        DataError);
 }
 
-TEST_CASE("measure_step: the gradients of the model in the order of backward") {
+TEST_CASE("measure_step finds the gradients of the model in the order of backward") {
   config::Config config = test::build_config(
       "{layers: [conv: {filters: 4, use_bias: false}, batch_norm, activation: relu, flatten, "
       "dense: "
@@ -178,7 +178,7 @@ TEST_CASE("measure_step: the gradients of the model in the order of backward") {
   config.train.batch_size = 16;
   config.optimizer.accumulate = 2;
   config.parallel.threads = 1;
-  config.parallel.bucket_mb = 0.0001;  // about one a parameter
+  config.parallel.bucket_mb = 0.0001;  // about one per parameter
   config.parallel.batch_norm.sync = true;
   const data::Datasets data = data::open_datasets(config.data, 1, Split::kTrain);
   const model::SampleSpec spec{data.image_shape, data.image_type, true, 3};

@@ -95,7 +95,7 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
 
 }  // namespace
 
-TEST_CASE("predict: files of a split, the bits of the evaluation of the split") {
+TEST_CASE("predict: files of a split have the results of the evaluation of the split bit by bit") {
   const Fixture fixture;
   const data::Datasets data = inference::open_split(fixture.trained, Split::kValidation);
   const data::Dataset& set = *data.validation;
@@ -125,7 +125,7 @@ TEST_CASE("predict: files of a split, the bits of the evaluation of the split") 
         std::vector(files.begin(), files.begin() + 11));
 }
 
-TEST_CASE("predict: damaged files, an error or skipped without a change of the others") {
+TEST_CASE("predict: damaged files are an error, or are skipped without a change of the others") {
   const Fixture fixture;
   const Found sound = predict_files(fixture, {fixture.path("val")});
   const std::string bad = fixture.path("val/dog/broken.jpg");
@@ -174,7 +174,7 @@ TEST_CASE("PredictionWriter: the most probable classes come first in every forma
   CHECK(written("table", 2).ends_with("0.7500  cat 0.2500\n"));
 }
 
-TEST_CASE("sample_spec: labels or float targets as in training, for any predicted files") {
+TEST_CASE("sample_spec has labels or float targets as in training for any predicted files") {
   Fixture fixture;
   fixture.trained.config.model.loss = LossKind::kBinaryCrossEntropy;
   data::Datasets data = inference::open_split(fixture.trained, Split::kTrain);
@@ -195,7 +195,7 @@ TEST_CASE("sample_spec: labels or float targets as in training, for any predicte
   check(true);
 }
 
-TEST_CASE("PredictionWriter: control characters in names of files and classes, escaped") {
+TEST_CASE("PredictionWriter escapes control characters in names of files and classes") {
   std::vector<inference::PredictionInput> inputs(2);
   inputs[0].name = "a\nb.npy";
   for (const char* format : {"csv", "table"}) {

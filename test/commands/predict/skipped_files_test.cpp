@@ -26,14 +26,14 @@ std::vector<inference::PredictionInput> make_inputs(std::int64_t unreadable) {
   return inputs;
 }
 
-TEST_CASE("SkippedFiles: no file, exit code 0 and no line") {
+TEST_CASE("SkippedFiles: no file means exit code 0 and no line") {
   Recorded recorded;
   const SkippedFiles skipped(OnError::kName, false, recorded.context);
   CHECK(skipped.exit_code(make_inputs(0)) == kExitOk);
   CHECK(recorded.lines.empty());
 }
 
-TEST_CASE("SkippedFiles: files, named and counted, the code of a data error") {
+TEST_CASE("SkippedFiles: files are named and counted, with the code of a data error") {
   Recorded recorded;
   SkippedFiles skipped(OnError::kName, false, recorded.context);
   skipped.add("skipped: a.png");
@@ -44,7 +44,7 @@ TEST_CASE("SkippedFiles: files, named and counted, the code of a data error") {
         Lines{"skipped: a.png", "1 file was skipped", "skipped: b.png", "2 files were skipped"});
 }
 
-TEST_CASE("SkippedFiles: quiet, the number alone") {
+TEST_CASE("SkippedFiles: quiet prints the number alone") {
   Recorded recorded;
   SkippedFiles skipped(OnError::kName, true, recorded.context);
   skipped.add("skipped: a.png");
@@ -52,7 +52,7 @@ TEST_CASE("SkippedFiles: quiet, the number alone") {
   CHECK(recorded.lines == Lines{"1 file was skipped"});
 }
 
-TEST_CASE("SkippedFiles: files to skip, named, exit code 0") {
+TEST_CASE("SkippedFiles: files to skip are named, with exit code 0") {
   Recorded recorded;
   SkippedFiles skipped(OnError::kSkip, false, recorded.context);
   skipped.add("skipped: a.png");
@@ -60,7 +60,7 @@ TEST_CASE("SkippedFiles: files to skip, named, exit code 0") {
   CHECK(recorded.lines == Lines{"skipped: a.png", "1 file was skipped"});
 }
 
-TEST_CASE("SkippedFiles: files that a split has left out, the code of a data error") {
+TEST_CASE("SkippedFiles: files that a split has left out have the code of a data error") {
   Recorded recorded;
   for (const OnError on_error : {OnError::kName, OnError::kFail}) {
     CAPTURE(static_cast<int>(on_error));

@@ -21,7 +21,7 @@ backend::WorkRecord record(int thread, int start, int end) {
 
 }  // namespace
 
-TEST_CASE("idle time: a thread that waits while another works, and time outside of calls") {
+TEST_CASE("idle time is that of a thread that waits while another works, and outside of calls") {
   // Two steps: data until 10 and 110, then 40 ms on the device.
   const std::vector<ProfileTimeline::Step> steps{{at(0), at(10), at(50), 1},
                                                  {at(100), at(110), at(150), 1}};
@@ -32,7 +32,7 @@ TEST_CASE("idle time: a thread that waits while another works, and time outside 
                                                  record(1, 110, 150), record(1, 60, 90)};
   const IdleTime idle = idle_time(records, steps);
   CHECK(idle.waiting == doctest::Approx(0.018));  // thread 1: 12 to 20 and 30 to 40
-  // 10 to 12 and 40 to 50, of both threads; what lies between steps is no part of them.
+  // 10 to 12 and 40 to 50, of both threads; what lies between steps is not a part of them.
   CHECK(idle.outside == doctest::Approx(0.024));
 }
 

@@ -64,7 +64,7 @@ struct Profiled {
 
 }  // namespace
 
-TEST_CASE("profile: times and work of layers, at most the time of a step in total") {
+TEST_CASE("profile: times and work of layers are at most the time of a step in total") {
   for (const std::int64_t replicas : {1, 2}) {
     CAPTURE(replicas);
     const Profiled profiled(build_config(replicas), 4);
@@ -152,7 +152,7 @@ TEST_CASE(
   CHECK(layers > 0);
 }
 
-TEST_CASE("profile: a trace, one line for each thread of the loader") {
+TEST_CASE("profile: a trace has one line for each thread of the loader") {
   const ProfileTimeline::Clock::time_point start{};
   LayerProfile profile;
   for (const int thread : {0, 1, -1}) {
@@ -171,7 +171,7 @@ TEST_CASE("profile: a trace, one line for each thread of the loader") {
   CHECK(names[lines["read batch 4"]] == "training loop");
 }
 
-TEST_CASE("profile: printed as text and as a JSON event") {
+TEST_CASE("profile is printed as text and as a JSON event") {
   const Profiled profiled(build_config(1), 2);
   Profile profile{profiled.layers, {}, {1e9, {2e9, 8e9, 1e3}}};
   profile.input.images_per_second = 100;
@@ -224,7 +224,7 @@ class SlowImages final : public data::Dataset {
 
 }  // namespace
 
-TEST_CASE("profile: stages of the input, its rate and the number of threads that it needs") {
+TEST_CASE("profile: stages of the input have their rate and the number of threads that they need") {
   const SlowImages images;
   config::Config config = build_config(1);
   config.train.batch_size = 4;
@@ -238,17 +238,17 @@ TEST_CASE("profile: stages of the input, its rate and the number of threads that
   CHECK(profile.batch_seconds >= 0);
   CHECK(profile.images_per_second < 600);  // 333, and what is ready when the clock starts
   CHECK(profile.devices_fed == doctest::Approx(profile.images_per_second / 500));
-  // 1000 images a second of at least 3 ms each.
+  // 1000 images per second of at least 3 ms each.
   CHECK(profile.suggested_threads >= 3);
   CHECK(profile.suggested_threads == std::ceil(1000 * profile.seconds_per_sample()));
 }
 
-TEST_CASE("profile: samples in memory, no thread is suggested") {
+TEST_CASE("profile suggests no thread for samples in memory") {
   const Profiled profiled(build_config(1), 1);
   CHECK(profile_input(*profiled.data.train, build_config(1), 0.01, 500, 2).suggested_threads == 0);
 }
 
-TEST_CASE("profile: the minimum time of a layer, the larger of its operations and its operands") {
+TEST_CASE("profile: the minimum time of a layer is the larger of its operations and its operands") {
   const Limits limits{100, {10, 50, 200}};
   ProfileRow row;
   row.flops = 1000;
@@ -266,7 +266,7 @@ TEST_CASE("profile: the minimum time of a layer, the larger of its operations an
   CHECK(least_seconds(row, {0, {10, 50, 200}}) == 0);
 }
 
-TEST_CASE("profile: operands of a layer, its values and its parameters, each counted once") {
+TEST_CASE("profile: operands of a layer are its values and its parameters, each counted once") {
   const Profiled profiled(build_config(1), 1);
   const Limits limits{1, {1, 1, 0}};
   for (const ProfileRow& row : profiled.layers.rows) {

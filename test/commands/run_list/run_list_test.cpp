@@ -38,7 +38,7 @@ struct Runs {
   std::vector<RunRow> list() const { return list_runs({folder.path()}); }
 };
 
-TEST_CASE("runs: folders of runs and of sweeps, the oldest run first with its best value") {
+TEST_CASE("runs lists folders of runs and of sweeps, the oldest run first with its best value") {
   const Runs runs;
   test::FakeRun best;
   best.best = {{"metric", "test/accuracy"}, {"value", 0.95}, {"epoch", 1}, {"step", 2}};
@@ -72,7 +72,7 @@ TEST_CASE("runs: folders of runs and of sweeps, the oldest run first with its be
   CHECK(event["runs"][0]["best"].is_null());
 }
 
-TEST_CASE("print_runs: a narrow terminal, without the columns that do not fit") {
+TEST_CASE("print_runs leaves out the columns that do not fit a narrow terminal") {
   RunRow row;
   row.folder = "runs/photos";
   row.started = "2026-11-27T00:06:12Z";
@@ -98,7 +98,7 @@ TEST_CASE("print_runs: a narrow terminal, without the columns that do not fit") 
   CHECK(contains(printed(10), "validation/accuracy 0.9500\n"));  // never less than the value
 }
 
-TEST_CASE("runs: a run without a best checkpoint, the value of its end") {
+TEST_CASE("runs: a run without a best checkpoint has the value of its end") {
   const Runs runs;
   runs.add("a");
   const std::vector<RunRow> rows = runs.list();
@@ -109,7 +109,7 @@ TEST_CASE("runs: a run without a best checkpoint, the value of its end") {
   CHECK_FALSE(rows[0].value->is_best);
 }
 
-TEST_CASE("runs: a damaged run, a row with the reason") {
+TEST_CASE("runs: a damaged run has a row with the reason") {
   const Runs runs;
   runs.add("good");
   write_file_atomic(runs.add("bad") / "run.json", std::string("{"));
@@ -121,7 +121,7 @@ TEST_CASE("runs: a damaged run, a row with the reason") {
   CHECK(contains(table.str(), "0.9000 (last)"));
 }
 
-TEST_CASE("runs: a folder that does not exist, an error, and an empty one, the next step") {
+TEST_CASE("runs: a folder that does not exist is an error, and an empty one gives the next step") {
   const Runs runs;
   CHECK_THROWS_AS(list_runs({runs.folder.path() / "absent"}), DataError);
   std::ostringstream table;
@@ -129,7 +129,7 @@ TEST_CASE("runs: a folder that does not exist, an error, and an empty one, the n
   CHECK(contains(table.str(), "trainer train photos/"));
 }
 
-TEST_CASE("runs clean: all checkpoints but the newest and the best are removed") {
+TEST_CASE("runs clean removes all checkpoints but the newest and the best") {
   const Runs runs;
   const Path run = runs.add("a");
   std::int64_t size = 0;
@@ -175,7 +175,7 @@ TEST_CASE("runs clean removes nothing through a link named checkpoints") {
   CHECK(std::filesystem::exists(victim / "checkpoints/step-00000001.safetensors"));
 }
 
-TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") {
+TEST_CASE("runs clean: all checkpoints stay where the newest is damaged") {
   const Runs runs;
   const Path run = runs.add("a");
   Runs::add_checkpoint(run, "step-00000001.safetensors");
@@ -186,7 +186,7 @@ TEST_CASE("runs clean: the newest checkpoint is damaged, all checkpoints stay") 
   CHECK(std::filesystem::exists(run / "checkpoints/step-00000001.safetensors"));
 }
 
-TEST_CASE("runs clean: a run that is being trained, no change") {
+TEST_CASE("runs clean does not change a run that is being trained") {
   const Runs runs;
   const Path run = runs.add("a");
   for (const char* name : {"step-00000001.safetensors", "step-00000002.safetensors"}) {

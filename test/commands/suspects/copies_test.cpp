@@ -63,7 +63,7 @@ PictureHash hash(const Picture& picture) {
 
 }  // namespace
 
-TEST_CASE("hash_picture: the bits of a picture that rises and falls") {
+TEST_CASE("hash_picture has the bits of a picture that rises and falls") {
   const PictureHash rising = hash(draw_picture(16, 18, [](double, double x) { return 200 * x; }));
   CHECK(rising.bits == ~std::uint64_t{0});
   CHECK(hash(draw_picture(16, 18, [](double, double x) { return 200 - 200 * x; })).bits == 0);
@@ -80,7 +80,7 @@ TEST_CASE("hash_picture: grey is the luma of colours and the mean of bands") {
   CHECK(hash_picture(bands, 1, 1, 4).thumbnail.grey[7] == 25);
 }
 
-TEST_CASE("find_copies: resized and noisy copies, and no other dark X-rays") {
+TEST_CASE("find_copies finds resized and noisy copies, and no other dark X-rays") {
   std::vector<PictureHash> hashes;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     hashes.push_back(hash(draw_picture(96, 96, chest(seed))));

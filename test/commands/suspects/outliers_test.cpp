@@ -5,7 +5,7 @@
 
 namespace trainer::commands {
 
-TEST_CASE("find_neighbour_distances: the distances of cleanlab") {
+TEST_CASE("find_neighbour_distances equals the distances of cleanlab") {
   constexpr std::size_t kWidth = 5;
   const std::vector<float> features{
       1.2f, 0.3f, 0.2f, 0.4f, 2.1f, 2.1f, 0.4f, 0.8f, 0.7f, 2.6f, 2.3f, 0.2f, 1.0f, 1.6f,
@@ -30,7 +30,7 @@ TEST_CASE("find_neighbour_distances: the distances of cleanlab") {
   CHECK(find_outlier_limit(distances) == doctest::Approx(0.4008510493990911).epsilon(1e-5));
 }
 
-TEST_CASE("find_neighbour_distances: few rows, long rows and rows of zeros") {
+TEST_CASE("find_neighbour_distances accepts few rows, long rows and rows of zeros") {
   CHECK(find_neighbour_distances(std::vector<float>{1, 2}, 2) == std::vector<double>{0});
   // 35 features, of which the length must not count.
   std::vector<float> features(4 * 35);

@@ -35,7 +35,7 @@ Golden make_golden() {
 
 }  // namespace
 
-TEST_CASE("find_wrong_labels: the samples of cleanlab in the order of cleanlab") {
+TEST_CASE("find_wrong_labels finds the samples of cleanlab in the order of cleanlab") {
   const Golden golden = make_golden();
   const std::vector<WrongLabel> found = find_wrong_labels(golden.labels, golden.probabilities, 3);
   std::vector<std::size_t> suspects;
@@ -66,7 +66,7 @@ TEST_CASE("find_wrong_labels: the most probable label is not suspect") {
   CHECK(find_wrong_labels(labels, probabilities, 2).empty());
 }
 
-TEST_CASE("find_wrong_labels: several confident classes, the most probable is suggested") {
+TEST_CASE("find_wrong_labels suggests the most probable of several confident classes") {
   const std::vector<std::int32_t> labels{0, 1, 2, 2};
   const std::vector<double> probabilities{0.3, 0.4, 0.3, 0.5, 0.3, 0.2, 0, 0, 1, 0.4, 0.5, 0.1};
   const std::vector<WrongLabel> found = find_wrong_labels(labels, probabilities, 3);
@@ -75,7 +75,7 @@ TEST_CASE("find_wrong_labels: several confident classes, the most probable is su
   CHECK(found[0].suggested == 1);
 }
 
-TEST_CASE("find_wrong_labels: a probability equal to the threshold within rounding, found") {
+TEST_CASE("find_wrong_labels finds a probability equal to the threshold within rounding") {
   // The mean of 0.1 and 0.2 is larger than 0.15.
   const std::vector<std::int32_t> labels{0, 0, 1, 1};
   const std::vector<double> probabilities{0.9, 0.05, 0.05, 0.1, 0.15, 0.75,

@@ -12,7 +12,7 @@ namespace {
 using test::contains;
 using test::FakeSweep;
 
-TEST_CASE("slurm_script: a job array with one task per point") {
+TEST_CASE("slurm_script is a job array with one task per point") {
   const FakeSweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
   const std::string script = slurm_script(sweep.plan, "/opt/trainer");
   CHECK(contains(script, "#SBATCH --array=0-1\n"));
@@ -20,7 +20,7 @@ TEST_CASE("slurm_script: a job array with one task per point") {
   CHECK(contains(script, "--set 'data.path='\\''a b'\\'''"));
 }
 
-TEST_CASE("kubernetes_jobs: one Job per point") {
+TEST_CASE("kubernetes_jobs has one Job per point") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   const std::string jobs = kubernetes_jobs(sweep.plan, "registry/trainer:1");
   CHECK(contains(jobs, "name: fake-gpus-1-0\n"));
@@ -31,7 +31,7 @@ TEST_CASE("kubernetes_jobs: one Job per point") {
   CHECK_FALSE(contains(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
 }
 
-TEST_CASE("slurm_script: names and folders with '#', quotes and '%', quoted as sbatch reads them") {
+TEST_CASE("slurm_script quotes names and folders with '#', quotes and '%' as sbatch reads them") {
   FakeSweep sweep({"parallel.gpus=1"});
   sweep.plan.name = "exp #2 \"x\" \\";
   sweep.plan.folder = "runs/50% #3";
@@ -50,7 +50,7 @@ TEST_CASE("slurm_script: names and folders with '#', quotes and '%', quoted as s
   CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
 }
 
-TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one string each") {
+TEST_CASE("kubernetes_jobs: each word with quotes, dollars and line breaks is one string") {
   FakeSweep sweep({"parallel.gpus=1"});
   sweep.plan.folder = "a\n  b: \"$(HOME)\" \\ #c";
   const std::string jobs = kubernetes_jobs(sweep.plan, "x\ny");
@@ -61,7 +61,7 @@ TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one stri
                        ConfigError);
 }
 
-TEST_CASE("make_arguments: a folder and texts of variables, unchanged") {
+TEST_CASE("make_arguments does not change a folder and texts of variables") {
   FakeSweep sweep({"parallel.gpus=1"});
   sweep.plan.folder = " my exp #3: 'a'_sweep";
   sweep.plan.overrides = {{"name", "a #b", "$NAME"},

@@ -33,7 +33,7 @@ const char* const kPlain =
 
 }  // namespace
 
-TEST_CASE("verify replicas: ordered sums, the same bits, and fast sums, nearly equal values") {
+TEST_CASE("verify replicas: ordered sums give the same bits, and fast sums nearly equal values") {
   const Subject subject(kPlain);
   VerifyOptions options;
   options.steps = 15;  // two epochs and a bit
@@ -52,7 +52,7 @@ TEST_CASE("verify replicas: ordered sums, the same bits, and fast sums, nearly e
   CHECK(result.rows[3].sha256 != result.rows[0].sha256);
 }
 
-TEST_CASE("verify replicas: batch_norm, only fast sums are compared") {
+TEST_CASE("verify replicas compares only fast sums with batch_norm") {
   const Subject subject("conv: {filters: 4}, batch_norm, activation: relu, flatten, dense: 3");
   VerifyOptions options;
   options.replicas = {1, 2};
@@ -79,8 +79,8 @@ TEST_CASE("verify replicas: variables that hold only rounding errors are ignored
 
 // Twelve batch norms over sixteen samples: each step turns rounding into more of it.
 TEST_CASE(
-    "verify replicas: a model that magnifies rounding, the limit is that of another order of "
-    "sums") {
+    "verify replicas: the limit is that of another order of sums where a model magnifies "
+    "rounding") {
   std::string layers = "flatten";
   for (int i = 0; i < 12; ++i) layers += ", dense: 4, batch_norm, activation: relu";
   const Subject subject(layers + ", dense: 3");
@@ -97,7 +97,7 @@ TEST_CASE(
 
 // With one thread, the first other order of the sums is that of two replicas. Four replicas end
 // further apart.
-TEST_CASE("verify replicas: a model that magnifies rounding, one thread has the verdict of two") {
+TEST_CASE("verify replicas: one thread has the verdict of two where a model magnifies rounding") {
   std::string layers = "flatten";
   for (int i = 0; i < 12; ++i) layers += ", dense: {units: 6, activation: relu}, layer_norm";
   Subject subject(layers + ", dense: 3", 17);
@@ -110,7 +110,7 @@ TEST_CASE("verify replicas: a model that magnifies rounding, one thread has the 
   }
 }
 
-TEST_CASE("verify replicas: a batch that replicas cannot share, an error") {
+TEST_CASE("verify replicas: a batch that replicas cannot share is an error") {
   const Subject subject(kPlain);
   VerifyOptions options;
   options.replicas = {1, 3};
@@ -119,7 +119,7 @@ TEST_CASE("verify replicas: a batch that replicas cannot share, an error") {
                   ConfigError);
 }
 
-TEST_CASE("verify resume: a resumed run, the parameters of an uninterrupted run") {
+TEST_CASE("verify resume: a resumed run has the parameters of an uninterrupted run") {
   Subject subject(kPlain);
   subject.config.train.batch_size = 8;
   subject.config.parallel.replicas = 2;
@@ -132,7 +132,7 @@ TEST_CASE("verify resume: a resumed run, the parameters of an uninterrupted run"
   CHECK(result.holds());
 }
 
-TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run makes all steps") {
+TEST_CASE("verify resume: the resumed run makes all steps of a config with stop_at or early_stop") {
   Subject subject(kPlain);
   SUBCASE("stop_at") { subject.config.train.stop_at = config::StopAt{"test/accuracy", 0, {}}; }
   SUBCASE("early_stop") {
@@ -147,7 +147,7 @@ TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run mak
   CHECK(result.holds());
 }
 
-TEST_CASE("verify: runs that differ, printed as text and JSON") {
+TEST_CASE("verify prints runs that differ as text and JSON") {
   Verification result;
   result.rows.push_back({Promise::kOrdered, "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});
   CHECK(result.holds());

@@ -117,7 +117,7 @@ TEST_CASE("download: a whole file is checked, published and not downloaded again
   CHECK(server.offsets() == std::vector{0});
 }
 
-TEST_CASE("download: a partial file of an earlier start, continued") {
+TEST_CASE("download continues a partial file of an earlier start") {
   const Server server;
   write_file_atomic(server.part(), server.content.substr(0, 5000));
   const Downloaded result = download(server.describe("file.h5"));
@@ -127,7 +127,7 @@ TEST_CASE("download: a partial file of an earlier start, continued") {
   CHECK(server.files() == Names{"file.h5"});
 }
 
-TEST_CASE("download: a partial file that is complete, no request") {
+TEST_CASE("download sends no request for a partial file that is complete") {
   const Server server;
   write_file_atomic(server.part(), server.content);
   download(server.describe("file.h5"));
@@ -135,7 +135,7 @@ TEST_CASE("download: a partial file that is complete, no request") {
   CHECK(server.offsets().empty());
 }
 
-TEST_CASE("download: a partial file that the server cannot continue, a new start") {
+TEST_CASE("download starts again where the server cannot continue a partial file") {
   const Server server;
   SUBCASE("a server without ranges") {
     write_file_atomic(server.part(), server.content.substr(0, 5000));
@@ -150,7 +150,7 @@ TEST_CASE("download: a partial file that the server cannot continue, a new start
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: a part of another file, rejected by the checksum and removed") {
+TEST_CASE("download: the checksum rejects and removes a part of another file") {
   const Server server;
   write_file_atomic(server.part(), std::string(5000, 'x'));
   Download what = server.describe("file.h5");
@@ -159,7 +159,7 @@ TEST_CASE("download: a part of another file, rejected by the checksum and remove
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: a connection that breaks, continued after a pause") {
+TEST_CASE("download continues after a pause when a connection breaks") {
   const Server server;
   const Downloaded result = download(server.describe("cut/5000/2/file.h5"));
   CHECK(result.resumed == 0);
@@ -167,8 +167,7 @@ TEST_CASE("download: a connection that breaks, continued after a pause") {
   CHECK(server.offsets() == std::vector{0, 5000, 10000});
 }
 
-TEST_CASE(
-    "download: a connection that breaks too often, the partial file stays for the next start") {
+TEST_CASE("download: the partial file stays for the next start if a connection breaks too often") {
   const Server server;
   Download what = server.describe("cut/5000/2/file.h5");
   what.max_retries = 1;
@@ -182,7 +181,7 @@ TEST_CASE(
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: an overloaded server, another request") {
+TEST_CASE("download sends another request to an overloaded server") {
   const Server server;
   download(server.describe("status/503/2/file.h5"));
   CHECK(read_text_file(server.file()) == server.content);
@@ -191,7 +190,7 @@ TEST_CASE("download: an overloaded server, another request") {
   CHECK(contains(read_error(what), "the server answers with status 503"));
 }
 
-TEST_CASE("download: a wrong checksum, an error with both and no file") {
+TEST_CASE("download: the error of a wrong checksum has both, and there is no file") {
   const Server server;
   Download what = server.describe("file.h5");
   SUBCASE("SHA-256") {
@@ -211,7 +210,7 @@ TEST_CASE("download: a wrong checksum, an error with both and no file") {
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: an MD5 checksum, compared with that of the file") {
+TEST_CASE("download compares an MD5 checksum with that of the file") {
   const Server server;
   write_file_atomic(server.file().parent_path() / "../served/abc", "abc");
   Download what = server.describe("abc");
@@ -221,7 +220,7 @@ TEST_CASE("download: an MD5 checksum, compared with that of the file") {
   CHECK(read_text_file(what.file) == "abc");
 }
 
-TEST_CASE("download: without a checksum, the first digest is recorded and compared") {
+TEST_CASE("download records and compares the first digest without a checksum") {
   const Server server;
   Download what = server.describe("file.h5");
   what.checksum = {};
@@ -251,7 +250,7 @@ TEST_CASE("download: without a published checksum, a file of another size or con
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: a link in the place of the partial file, an error, and its target stays") {
+TEST_CASE("download: a link in the place of the partial file is an error, and its target stays") {
   const Server server;
   const Path target = server.log();
   write_file_atomic(target, "mine");
@@ -261,7 +260,7 @@ TEST_CASE("download: a link in the place of the partial file, an error, and its 
   CHECK(server.files() == Names{".file.h5.part"});
 }
 
-TEST_CASE("download: a file that the server lacks, or no server, an error and no file") {
+TEST_CASE("download: a file that the server lacks, or no server, is an error and leaves no file") {
   const Server server;
   CHECK(contains(read_error(server.describe("missing.h5")), "the server answers with status 404"));
   Download what = server.describe("file.h5");
@@ -272,14 +271,14 @@ TEST_CASE("download: a file that the server lacks, or no server, an error and no
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: a server that sends more than the file can have, stopped") {
+TEST_CASE("download stops a server that sends more than the file can have") {
   const Server server;
   CHECK(contains(read_error(server.describe("endless/file.h5")),
                  "the server sends more than the 100000 bytes that the file can have"));
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: no space, an error that names the partial file, which stays") {
+TEST_CASE("download: the error of no space names the partial file, which stays") {
   const Server server;
   // A limit on the size of files fails as a full disk does, in the middle of the file.
   rlimit before = {};
@@ -297,7 +296,7 @@ TEST_CASE("download: no space, an error that names the partial file, which stays
   CHECK(read_text_file(server.file()) == server.content);
 }
 
-TEST_CASE("download: a folder that cannot be written, an error with it and the variable") {
+TEST_CASE("download: the error of a folder that cannot be written has it and the variable") {
   const Server server;
   const Path folder = server.file().parent_path();
   fs::permissions(folder.parent_path(), fs::perms(0755));
@@ -316,7 +315,7 @@ TEST_CASE("download: a folder that cannot be written, an error with it and the v
   CHECK(server.files().empty());
 }
 
-TEST_CASE("download: two processes at the same time, the second is rejected") {
+TEST_CASE("download rejects the second of two processes at the same time") {
   const Server server;
   const int part = ::open(server.part().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   REQUIRE(::flock(part, LOCK_EX) == 0);
@@ -325,7 +324,7 @@ TEST_CASE("download: two processes at the same time, the second is rejected") {
   download(server.describe("file.h5"));
 }
 
-TEST_CASE("weights: a mirror, the folders of Keras's server") {
+TEST_CASE("weights: a mirror has the folders of Keras's server") {
   const config::Environment none;
   CHECK(find_weight_file("resnet50", none).url ==
         "https://storage.googleapis.com/tensorflow/keras-applications/resnet/"

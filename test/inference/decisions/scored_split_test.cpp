@@ -10,7 +10,7 @@
 
 namespace trainer::inference {
 
-TEST_CASE("check_scores: a logit that is not a finite number, an error that names its sample") {
+TEST_CASE("check_scores: the error of a logit that is not a finite number names its sample") {
   std::vector<float> logits{0, 1, 2, 3, 4, 5};
   CHECK_NOTHROW(check_scores(logits, 2, Split::kValidation));
   for (const float bad :

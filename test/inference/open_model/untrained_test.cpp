@@ -33,7 +33,7 @@ const std::string kModel =
 
 }  // namespace
 
-TEST_CASE("open_untrained: the values from which training starts") {
+TEST_CASE("open_untrained returns the values from which training starts") {
   const TemporaryFolder folder;
   for (const char* ema : {"", ", ema: 0.9"}) {
     const std::string path =
@@ -67,7 +67,7 @@ TEST_CASE("open_untrained: the values from which training starts") {
   }
 }
 
-TEST_CASE("is_config: an existing file with the ending of a config") {
+TEST_CASE("is_config is true for an existing file with the ending of a config") {
   const TemporaryFolder folder;
   CHECK(is_config(write_config(folder, kModel)));
   CHECK_FALSE(is_config(folder.path().string()));

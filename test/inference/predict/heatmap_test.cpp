@@ -122,7 +122,7 @@ bool near_square(const SquareImage& image, int x, int y) {
 
 }  // namespace
 
-TEST_CASE("heatmap: a class that a bright square decides, largest on the square") {
+TEST_CASE("heatmap: the map of a class that a bright square decides is largest on the square") {
   const Squares squares;
   const auto inputs = open_files(squares.trained, {squares.path("new")});
   const auto engine = make_engine(squares.trained, inputs);
@@ -159,7 +159,7 @@ TEST_CASE("heatmap: a class that a bright square decides, largest on the square"
   }
 }
 
-TEST_CASE("heatmap: grad_cam needs positions, occlusion does not") {
+TEST_CASE("heatmap: grad_cam needs positions, and occlusion does not") {
   const Squares squares("flatten, dense: 2", 40);
   const auto inputs = open_files(squares.trained, {squares.path("new/1.ppm")});
   CHECK_THROWS_WITH_AS(HeatmapMaker(squares.trained, inputs, HeatmapMethod::kGradCam, ""),
@@ -169,7 +169,7 @@ TEST_CASE("heatmap: grad_cam needs positions, occlusion does not") {
   CHECK(*std::max_element(map.values.begin(), map.values.end()) == 1);
 }
 
-TEST_CASE("enlarge: bilinear, as in PyTorch with align_corners=False") {
+TEST_CASE("enlarge is bilinear, as in PyTorch with align_corners=False") {
   const engine::PositionMap map{2, 2, {0, 1, 2, 3}};
   // torch.nn.functional.interpolate(map, (4, 4), mode="bilinear", align_corners=False)
   const std::vector<float> expected{0,    0.25f, 0.75f, 1,    0.5f, 0.75f, 1.25f, 1.5f,
@@ -179,7 +179,7 @@ TEST_CASE("enlarge: bilinear, as in PyTorch with align_corners=False") {
   CHECK(enlarge({1, 1, {7}}, 2, 3).values == std::vector<float>(6, 7.0f));
 }
 
-TEST_CASE("lay_over: blue for 0 and red for 1, over grey for images without three channels") {
+TEST_CASE("lay_over paints 0 blue and 1 red, over grey for images without three channels") {
   const engine::PositionMap map{1, 3, {0, 0.5f, 1}};
   const HeatmapPicture colour = lay_over({200, 100, 50, 200, 100, 50, 200, 100, 50}, 3, map);
   CHECK(colour.height == 1);
@@ -189,7 +189,7 @@ TEST_CASE("lay_over: blue for 0 and red for 1, over grey for images without thre
   CHECK(grey.pixels == std::vector<std::uint8_t>{120, 120, 171, 111, 162, 111, 51, 0, 0});
 }
 
-TEST_CASE("heatmap files: equal names in different folders, a different file for each") {
+TEST_CASE("heatmap files: equal names in different folders have different files") {
   const Squares squares("conv: {filters: 2}, flatten, dense: 2", 1);
   for (const char* name : {"a/cat/1.ppm", "a/dog/1.ppm", "a/dog_1.ppm", "b/cat/1.ppm"}) {
     write_square(squares.folder.path() / name, squares.images[0]);
@@ -204,7 +204,7 @@ TEST_CASE("heatmap files: equal names in different folders, a different file for
   CHECK(names({"a/cat/1.ppm", "b/cat/1.ppm"}) == Names{"a_cat_1.png", "b_cat_1.png"});
   CHECK(names({"a"}) == Names{"cat_1.png", "dog_1.png", "dog_1-2.png"});
   CHECK(names({"a/cat/1.ppm", "a/cat/1.ppm"}) == Names{"1.png", "1-2.png"});
-  // A relative and an absolute path: the root is no part of a name.
+  // A relative and an absolute path: the root is not a part of a name.
   const std::string absolute = squares.path("a/cat/1.ppm");
   const std::string relative = std::filesystem::relative(squares.path("b/cat/1.ppm")).string();
   const Names mixed = name_heatmaps(open_files(squares.trained, {relative, absolute}), {}).at(0);
@@ -214,7 +214,9 @@ TEST_CASE("heatmap files: equal names in different folders, a different file for
   CHECK(mixed[1].ends_with("a_cat_1.png"));
 }
 
-TEST_CASE("heatmap files: a PNG of the input of the model, an existing file is not replaced") {
+TEST_CASE(
+    "heatmap files: each is a PNG of the input of the model, and an existing file is not "
+    "replaced") {
   const Squares squares;
   const auto inputs = open_files(squares.trained, {squares.path("new/0.ppm")});
   HeatmapMaker maker(squares.trained, inputs, HeatmapMethod::kGradCam, "");

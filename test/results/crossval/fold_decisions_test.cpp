@@ -133,7 +133,7 @@ constexpr std::size_t kNone = 99;
 
 }  // namespace
 
-TEST_CASE("decide_by_folds: AUC and DeLong's interval of all samples, by all pairs") {
+TEST_CASE("decide_by_folds: AUC and DeLong's interval of all samples equal those over all pairs") {
   const auto folds = make_folds();
   const FoldDecisions decisions = decide(folds);
   const test::PairArea expected = compare_pairs(to_samples(folds));
@@ -150,7 +150,7 @@ TEST_CASE("decide_by_folds: AUC and DeLong's interval of all samples, by all pai
   CHECK_FALSE(decisions.operating_point.has_value());
 }
 
-TEST_CASE("decide_by_folds: each fold by the temperature of the other folds") {
+TEST_CASE("decide_by_folds: the temperature of the other folds decides about each fold") {
   const auto folds = make_folds();
   const FoldCalibration calibration = decide(folds).calibration.value();
   const std::vector<Sample> samples = to_samples(folds);
@@ -192,7 +192,7 @@ TEST_CASE("decide_by_folds: the labels of a fold do not change its own temperatu
   }
 }
 
-TEST_CASE("decide_by_folds: each fold by the threshold of the other folds") {
+TEST_CASE("decide_by_folds: the threshold of the other folds decides about each fold") {
   const auto folds = make_folds();
   DecisionOptions options;
   options.operating_point = "sensitivity=0.95";
@@ -231,7 +231,8 @@ TEST_CASE("decide_by_folds: each fold by the threshold of the other folds") {
 }
 
 TEST_CASE(
-    "decide_by_folds: one output or two, equal results, also with the first class as positive") {
+    "decide_by_folds: one output or two give equal results, also with the first class as "
+    "positive") {
   auto two = make_folds(), one = two;
   for (LabelledLogits& fold : two) {
     for (std::size_t i = 0; i < fold.labels.size(); ++i) {
@@ -261,7 +262,7 @@ TEST_CASE(
   CHECK(well.curves->classes.at(0).name == "well");
 }
 
-TEST_CASE("decide_by_folds: results that the predictions do not allow, left out with a warning") {
+TEST_CASE("decide_by_folds leaves out results that the predictions do not allow with a warning") {
   DecisionOptions options;
   options.operating_point = "sensitivity=0.95";
   std::string warnings;
@@ -298,7 +299,8 @@ TEST_CASE("decide_by_folds: results that the predictions do not allow, left out 
   }
 }
 
-TEST_CASE("decide_by_folds: costs of classes, each sample at the temperature of the other folds") {
+TEST_CASE(
+    "decide_by_folds: costs of classes decide each sample at the temperature of the other folds") {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "costs.csv").string();
   std::ofstream(file) << "true,well,ill\nwell,0,1\nill,6,0\n";
@@ -342,7 +344,7 @@ TEST_CASE("decide_by_folds: costs of classes, each sample at the temperature of 
                   DataError);
 }
 
-TEST_CASE("draw_label_curves: a curve for each label that some but not all images have") {
+TEST_CASE("draw_label_curves draws a curve for each label that some but not all images have") {
   std::string warnings;
   const auto warn = [&](const Notice& notice) { warnings += notice.text; };
   const engine::BinaryScores some{{3, 1, 2, -1}, {true, false, false, true}};
@@ -365,7 +367,7 @@ TEST_CASE("draw_label_curves: a curve for each label that some but not all image
   CHECK(contains(warnings, "too many predictions"));
 }
 
-TEST_CASE("check_fold_options: options that the model cannot follow, an error before training") {
+TEST_CASE("check_fold_options: options that the model cannot follow are an error before training") {
   const auto check = [](const std::string& point, const std::string& positive, LossKind loss,
                         const std::vector<std::string>& classes) {
     DecisionOptions options;
@@ -390,7 +392,7 @@ TEST_CASE("check_fold_options: options that the model cannot follow, an error be
                        doctest::Contains("mean_squared_error gives numbers"), ConfigError);
 }
 
-TEST_CASE("add_fold_decisions: curves of a bounded number of points, with the last one") {
+TEST_CASE("add_fold_decisions draws curves of a bounded number of points, with the last one") {
   std::vector<LabelledLogits> folds(2);
   for (std::size_t f = 0; f < 2; ++f) {
     folds[f].outputs = 1;

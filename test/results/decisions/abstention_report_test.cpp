@@ -67,7 +67,7 @@ TEST_CASE("make_abstention_report: the confidence of validation decides about th
   CHECK(contains(text.str(), "75.00 % (30.06 % to 95.44 %, 3 of 4)"));
 }
 
-TEST_CASE("make_abstention_report: a temperature changes the confidence, not the answers") {
+TEST_CASE("make_abstention_report: a temperature changes the confidence and not the answers") {
   const auto validation = make_scores({4, -3, 2, 1}, {1, 0, 0, 1});
   PredictOptions options = make_options();
   options.temperature = 2;
@@ -83,7 +83,7 @@ TEST_CASE("make_abstention_report: a temperature changes the confidence, not the
   CHECK_FALSE(contains(text.str(), "test"));
 }
 
-TEST_CASE("make_abstention_report: no class where no confidence keeps the error") {
+TEST_CASE("make_abstention_report decides no class where no confidence keeps the error") {
   const auto validation = make_scores({4, -3}, {0, 0});
   const auto test = make_scores({9, 1, 2}, {1, 1, 1});
   const AbstentionReport report =

@@ -69,7 +69,7 @@ std::vector<double> find_probabilities(const engine::LabelledLogits& scores, std
 
 }  // namespace
 
-TEST_CASE("read_cost_matrix: a row per true class, in any order") {
+TEST_CASE("read_cost_matrix reads a row per true class, in any order") {
   const std::string text =
       "true,ill,well,\"ill, mild\"\n"
       "ill,0,100,10\n"
@@ -78,7 +78,7 @@ TEST_CASE("read_cost_matrix: a row per true class, in any order") {
   const std::vector<double> expected{0, 1.5, 4, 20, 0, 2, 100, 10, 0};
   CHECK(read(text).classes == 3);
   CHECK(read(text).costs == expected);
-  // As spreadsheets write it.
+  // The table as spreadsheets write it.
   std::string windows = "\xEF\xBB\xBF";
   for (const char letter : text) windows += letter == '\n' ? "\r\n" : std::string(1, letter);
   CHECK(read(windows + "\r\n").costs == expected);
@@ -87,7 +87,7 @@ TEST_CASE("read_cost_matrix: a row per true class, in any order") {
   CHECK(read(text).at(2, 0) == 100);
 }
 
-TEST_CASE("read_cost_matrix: the header that an error message suggests, read without an error") {
+TEST_CASE("read_cost_matrix reads the header that an error message suggests without an error") {
   const std::string error = find_error("");
   const std::size_t from = error.find('`') + 1;
   const std::string header = error.substr(from, error.find('`', from) - from);
@@ -95,7 +95,7 @@ TEST_CASE("read_cost_matrix: the header that an error message suggests, read wit
   CHECK(read(header + "\nwell,0,1,2\n\"ill, mild\",1,0,2\nill,9,9,0\n").at(2, 0) == 9);
 }
 
-TEST_CASE("read_cost_matrix: many classes, an error that does not list them") {
+TEST_CASE("read_cost_matrix: the error for many classes does not list them") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "costs.csv";
   std::ofstream(file) << "true,1\n";
@@ -110,7 +110,7 @@ TEST_CASE("read_cost_matrix: many classes, an error that does not list them") {
   }
 }
 
-TEST_CASE("read_cost_matrix: not a table of all classes, an error with the line") {
+TEST_CASE("read_cost_matrix: the error of what is not a table of all classes has the line") {
   const std::string header = "true,well,\"ill, mild\",ill\n", well = "well,0,1,2\n";
   const std::string mild = "\"ill, mild\",1,0,2\n", ill = "ill,9,9,0\n";
   CHECK(find_error(header + well + mild + ill) == "");
@@ -137,7 +137,7 @@ TEST_CASE("read_cost_matrix: not a table of all classes, an error with the line"
   CHECK_THROWS_AS(read_cost_matrix("/nowhere/costs.csv", kClasses), DataError);
 }
 
-TEST_CASE("find_cost_file: a name that ends in .csv, or a file that exists") {
+TEST_CASE("find_cost_file finds a name that ends in .csv, or a file that exists") {
   CHECK(find_cost_file("cost=costs.csv") == "costs.csv");
   CHECK(find_cost_file("cost=a/B.CSV") == "a/B.CSV");
   const TemporaryFolder folder;
@@ -151,7 +151,7 @@ TEST_CASE("find_cost_file: a name that ends in .csv, or a file that exists") {
   }
 }
 
-TEST_CASE("make_cost_report: costs and counts, by probabilities in double precision") {
+TEST_CASE("make_cost_report computes costs and counts by probabilities in double precision") {
   for (const std::int64_t outputs : {1, 2, 4}) {
     CAPTURE(outputs);
     const engine::LabelledLogits scores = draw_scores(outputs, 300);
@@ -196,7 +196,7 @@ TEST_CASE("make_cost_report: costs and counts, by probabilities in double precis
   }
 }
 
-TEST_CASE("print_costs: both decisions, and the counts by true and decided class") {
+TEST_CASE("print_costs prints both decisions, and the counts by true and decided class") {
   engine::LabelledLogits scores;
   scores.outputs = 2;
   scores.logits = {0, 1, 0, -1, 0, -1, 0, -9};

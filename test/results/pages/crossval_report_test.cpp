@@ -23,7 +23,7 @@ std::string make_page(const std::string& json) {
 
 }  // namespace
 
-TEST_CASE("crossval report: metrics and folds of a model without probabilities") {
+TEST_CASE("crossval report shows metrics and folds of a model without probabilities") {
   const std::string page = make_page(
       R"({"count": 1200, "checkpoint": "best", "classes": [], "folds": [
           {"fold": 1, "step": 70, "count": 700}, {"fold": 2, "step": 80, "count": 500}],
@@ -45,7 +45,7 @@ TEST_CASE("crossval report: metrics and folds of a model without probabilities")
   CHECK_FALSE(contains(page, "true class"));
 }
 
-TEST_CASE("crossval report: the confusion matrix, with names escaped") {
+TEST_CASE("crossval report shows the confusion matrix with names escaped") {
   const std::string page = make_page(
       R"({"count": 12, "checkpoint": "last", "classes": ["a<b", "c"], "folds": [], "metrics": {},
           "confusion": [[5, 1], [2, 4]]})");
@@ -71,14 +71,14 @@ TEST_CASE("crossval report: the headline has the share that is right, 100 % only
   CHECK(headline(2000, 0) == "100 % right (2,000 of 2,000");
 }
 
-TEST_CASE("crossval report: a confusion matrix that is too small, an error that names the file") {
+TEST_CASE("crossval report: the error of a confusion matrix that is too small names the file") {
   CHECK_THROWS_WITH_AS(
       make_page(R"({"count": 12, "checkpoint": "last", "classes": ["a", "b"], "folds": [],
                     "metrics": {}, "confusion": [[5, 1], [2]]})"),
       doctest::Contains("crossval.json"), DataError);
 }
 
-TEST_CASE("crossval report: a damaged file, an error that names it and the next step") {
+TEST_CASE("crossval report: the error of a damaged file names it and the next step") {
   for (const char* text : {"{\"count\": 3}", "[1]", "{\"count\": 3.5, \"checkpoint\": \"last\"}"}) {
     CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("crossval.json"), DataError);
     CHECK_THROWS_WITH_AS(make_page(text), doctest::Contains("again with --collect"), DataError);

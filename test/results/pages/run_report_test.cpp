@@ -23,7 +23,7 @@ RunFiles run_on_gpus() {
   return run;
 }
 
-std::string page_of(const RunFiles& run, const Mistakes& mistakes = {}) {
+std::string render_page(const RunFiles& run, const Mistakes& mistakes = {}) {
   return run_report(run, mistakes);
 }
 
@@ -31,8 +31,8 @@ using test::contains;
 
 }  // namespace
 
-TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as a table") {
-  const std::string page = page_of(run_on_gpus());
+TEST_CASE("run report shows the utilisation and memory of every GPU as charts and as a table") {
+  const std::string page = render_page(run_on_gpus());
   CHECK(contains(page, "<svg class=\"chart\" id=\"device-utilization\""));
   CHECK(contains(page, "GPU utilisation (%)"));
   CHECK(contains(page, "GPU memory in use (GiB)"));
@@ -44,10 +44,10 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
   CHECK(contains(
       page, "<tr><th scope=\"row\">gpu10</th><td class=\"n\">25 (25)</td><td class=\"n\">-</td>"));
   CHECK(page.find(">gpu0</th>") < page.find(">gpu10</th>"));
-  CHECK_FALSE(contains(page_of({}), "GPU utilisation"));
+  CHECK_FALSE(contains(render_page({}), "GPU utilisation"));
 }
 
-TEST_CASE("run report: several labels, their metrics and the counts of each") {
+TEST_CASE("run report: several labels have their metrics and counts") {
   RunFiles run;
   run.classes = {"edema", "mass & co"};
   run.finished.emplace();
@@ -58,7 +58,7 @@ TEST_CASE("run report: several labels, their metrics and the counts of each") {
   result.multi_label.labels.resize(2);
   result.multi_label.labels[0] = {4, 5, 3, 1, 0.875, 0.75};
   result.multi_label.labels[1] = {0, 10, 0, 2};
-  const std::string page = page_of(run);
+  const std::string page = render_page(run);
   CHECK(contains(page, "Labels (validation, the last checkpoint, step 0)"));
   CHECK(contains(page, "subset accuracy 60.00 % (6 of 10), F1 macro 0.3750"));
   CHECK(contains(page,
@@ -70,7 +70,7 @@ TEST_CASE("run report: several labels, their metrics and the counts of each") {
   CHECK_FALSE(contains(page, "id=\"confusion\""));
 }
 
-TEST_CASE("run report: confusion matrix, counts of every cell and scores of every class") {
+TEST_CASE("run report: confusion matrix has counts of every cell and scores of every class") {
   RunFiles run;
   run.classes = {"cat"};  // fewer names than classes
   run.finished.emplace();
@@ -85,7 +85,7 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   of_end.step = 60;
   of_end.auc = 0.875;
   run.metrics = {earlier, of_end};
-  const std::string page = page_of(run);
+  const std::string page = render_page(run);
   CHECK(contains(page, "balanced accuracy 73.21 %; AUC 0.8750"));
   for (const char* cell : {">5 <small>71 %</small></td>", ">2 <small>29 %</small></td></tr>",
                            ">1 <small>25 %</small></td>", ">3 <small>75 %</small></td></tr>"}) {
@@ -100,7 +100,7 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   CHECK(contains(page, "<tr><th scope=\"row\">1</th><td class=\"n\">0.6000</td>"));
 }
 
-TEST_CASE("run report: a headline in plain words for the checkpoint that was evaluated") {
+TEST_CASE("run report has a headline in plain words for the checkpoint that was evaluated") {
   RunFiles run;
   run.classes = {"cat", "dog", "cow"};
   run.splits = {{Split::kTrain, 3454, {}}, {Split::kValidation, 863, {}}};
@@ -113,7 +113,7 @@ TEST_CASE("run report: a headline in plain words for the checkpoint that was eva
   Mistakes mistakes;
   mistakes.split = "validation";
   CHECK(
-      contains(page_of(run, mistakes),
+      contains(render_page(run, mistakes),
                "<b>58 % right (500 of 863 validation samples), 3 classes, 3,454 training samples; "
                "with the last checkpoint, step 60</b>"));
   mistakes.checkpoint = CheckpointChoice::kBest;
@@ -122,21 +122,21 @@ TEST_CASE("run report: a headline in plain words for the checkpoint that was eva
   mistakes.result->correct = 589;
   mistakes.result->accuracy = 589.0 / 863;
   mistakes.result->classes = {{4, 5, 3}, {4, 3, 3}};
-  CHECK_FALSE(contains(page_of(run, mistakes), "; AUC "));
+  CHECK_FALSE(contains(render_page(run, mistakes), "; AUC "));
   mistakes.auc = 0.8125;
-  CHECK(contains(page_of(run, mistakes), "; AUC 0.8125</p>"));
+  CHECK(contains(render_page(run, mistakes), "; AUC 0.8125</p>"));
   CHECK(
-      contains(page_of(run, mistakes),
+      contains(render_page(run, mistakes),
                "<b>68 % right (589 of 863 validation samples), 3 classes, 3,454 training samples; "
                "with the best checkpoint, step 33</b>"));
   run.config = {{"data.format", "image_folder"}};
-  CHECK(contains(page_of(run, mistakes),
+  CHECK(contains(render_page(run, mistakes),
                  "(589 of 863 validation images), 3 classes, 3,454 training images; "));
   run.config = {{"data.format", "npz"}};
-  CHECK(contains(page_of(run, mistakes), "3,454 training samples; "));
+  CHECK(contains(render_page(run, mistakes), "3,454 training samples; "));
 }
 
-TEST_CASE("run report: charts over epochs, with the best checkpoint marked") {
+TEST_CASE("run report draws charts over epochs with the best checkpoint marked") {
   RunFiles run;
   run.steps_per_epoch = 4;
   MetricsRow row;
@@ -163,7 +163,7 @@ TEST_CASE("run report: charts over epochs, with the best checkpoint marked") {
   CHECK_FALSE(contains(line_chart(other), "class=\"mark\""));
 }
 
-TEST_CASE("run report: a run without rows of metrics, curves of its steps") {
+TEST_CASE("run report: a run without rows of metrics has curves of its steps") {
   RunFiles run;
   MetricsRow row;
   row.split = Split::kTrain;
@@ -189,24 +189,25 @@ TEST_CASE("run report: a run without rows of metrics, curves of its steps") {
   CHECK(points("loss").front() == std::pair<double, double>(3, 2));
 }
 
-TEST_CASE("run report: samples that were not evaluated for lack of time or data, a sentence") {
+TEST_CASE(
+    "run report: a sentence counts samples that were not evaluated for lack of time or data") {
   Mistakes mistakes;
   mistakes.split = "test";
   mistakes.samples = 10000;
   mistakes.looked_at = 2500;
   mistakes.wrong = 3;
-  CHECK(contains(page_of({}, mistakes), "3 of 2,500 samples (of 10,000; time ran out)"));
+  CHECK(contains(render_page({}, mistakes), "3 of 2,500 samples (of 10,000; time ran out)"));
   mistakes.reason = "datasets/mnist: not <found>";
-  CHECK(contains(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
+  CHECK(contains(render_page({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
 }
 
-TEST_CASE("run report: the splits with their smallest and largest class") {
+TEST_CASE("run report: the splits have their smallest and largest class") {
   RunFiles run;
   run.folder = "nowhere";
   run.classes = {"cat", "dog & co"};
   run.splits = {
       {Split::kTrain, 1500, {1000, 500}}, {Split::kTest, 7, {7, 0}}, {Split::kValidation, 3, {}}};
-  const std::string page = page_of(run);
+  const std::string page = render_page(run);
   CHECK(
       contains(page,
                "<th scope=\"row\">train</th><td class=\"n\">1,500</td><td class=\"n\">500</td><td "
@@ -219,32 +220,32 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
 }
 
-TEST_CASE("run report: the data report, UTF-8 unchanged and markup escaped") {
+TEST_CASE("run report: the data report keeps UTF-8 unchanged and escapes markup") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "data_report.txt",
                     "train: d\xc3\xb6g.png: <damaged>\ntrain: \xe4\xbd\xa0.png: empty\n");
   RunFiles run;
   run.folder = folder.path();
-  CHECK(contains(page_of(run),
+  CHECK(contains(render_page(run),
                  "train: d\xc3\xb6g.png: &lt;damaged&gt;\ntrain: \xe4\xbd\xa0.png: empty\n</pre>"));
 }
 
-TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percentages") {
+TEST_CASE("run report: mistakes of mean_squared_error have outputs instead of percentages") {
   Mistakes mistakes;
   mistakes.split = "test";
   mistakes.samples = mistakes.looked_at = 9;
   mistakes.wrong = 1;
   mistakes.groups = {{"cat", "dog", 1, {{"number 3", "cat", "dog", -0.5, 5.123, {}}}, {}}};
-  CHECK(contains(page_of({}, mistakes), "<b>cat</b> (-50.00 %)"));
+  CHECK(contains(render_page({}, mistakes), "<b>cat</b> (-50.00 %)"));
   mistakes.has_probabilities = false;
-  const std::string page = page_of({}, mistakes);
+  const std::string page = render_page({}, mistakes);
   CHECK(contains(page, "<b>cat</b> (output -0.5000)"));
   CHECK(contains(page, "<b>dog</b> (output 5.1230)"));
   CHECK(contains(page, "got the least output."));
 }
 
 TEST_CASE(
-    "run report: mistakes grouped by true and predicted class, with names, and right answers") {
+    "run report groups mistakes by true and predicted class with names, and has right answers") {
   Mistakes mistakes;
   mistakes.split = "validation";
   mistakes.samples = mistakes.looked_at = 60;
@@ -258,7 +259,7 @@ TEST_CASE(
   small.shown = {{"photos/rose/f.jpg", "rose", "daisy", 0.3, 0.6, picture, picture}};
   mistakes.groups = {large, small};
   mistakes.right = {{"photos/daisy/g.jpg", "daisy", "daisy", 0.7, 0.7, picture, picture}};
-  const std::string page = page_of({}, mistakes);
+  const std::string page = render_page({}, mistakes);
   CHECK(contains(page, "<h2>Mistakes (validation)</h2>"));
   CHECK(contains(page,
                  "9 of 60 samples are wrong with the last checkpoint. Grouped by true and "
@@ -285,42 +286,44 @@ TEST_CASE(
   CHECK(right < page.find("<b>daisy</b> (70.00 %)<br/><small title=\"photos/daisy/g.jpg\""));
 }
 
-TEST_CASE("run report: the command, the model, the date and the time of the run") {
+TEST_CASE("run report has the command, the model, the date and the time of the run") {
   RunFiles run;
   run.command = "trainer train x.yaml";
   run.model = "vgg16, 22 layers, 5 parameters, of which 1 are trained";
   run.started = "2026-11-27T00:06:12Z";
   run.wall_seconds = 3725;
-  const std::string page = page_of(run);
+  const std::string page = render_page(run);
   CHECK(contains(page, "<th scope=\"row\">started</th><td>2026-11-27T00:06:12Z</td>"));
   CHECK(contains(page, "<th scope=\"row\">wall time</th><td>1:02:05</td>"));
   run.wall_seconds = 59.5;
-  CHECK(contains(page_of(run), "<th scope=\"row\">wall time</th><td>59.50 s</td>"));
+  CHECK(contains(render_page(run), "<th scope=\"row\">wall time</th><td>59.50 s</td>"));
   CHECK(contains(page, "trainer train x.yaml"));
   CHECK(contains(page, run.model));
 }
 
-TEST_CASE("run report: cached features, the throughput with them and while they were computed") {
+TEST_CASE(
+    "run report: cached features have the throughput with them and while they were computed") {
   RunFiles run;
   run.finished.emplace();
   run.finished->cached_features_rate = 30441;
-  CHECK(contains(page_of(run), "30441.0 with cached features"));
-  CHECK_FALSE(contains(page_of(run), "were computed"));
+  CHECK(contains(render_page(run), "30441.0 with cached features"));
+  CHECK_FALSE(contains(render_page(run), "were computed"));
   run.finished->computing_features_rate = 90.9;
-  CHECK(contains(page_of(run), "90.9 while features were computed, 30441.0 with cached features"));
+  CHECK(contains(render_page(run),
+                 "90.9 while features were computed, 30441.0 with cached features"));
 }
 
-TEST_CASE("run report: the warnings and notes about the data") {
+TEST_CASE("run report has the warnings and notes about the data") {
   RunFiles run;
   run.folder = "nowhere";
   run.data_notices = {Notice("the training data has no sample of: <cow>"),
                       Notice::note("data.range: auto is 0 to 4095")};
-  const std::string page = page_of(run);
+  const std::string page = render_page(run);
   CHECK(contains(page,
                  "<h2>Data</h2>\n<ul class=\"notices\">\n<li><b>Warning</b>: the training "
                  "data has no sample of: &lt;cow&gt;</li>\n<li><b>Note</b>: data.range: auto "
                  "is 0 to 4095</li>"));
-  CHECK_FALSE(contains(page_of({}), "<ul class=\"notices\">"));
+  CHECK_FALSE(contains(render_page({}), "<ul class=\"notices\">"));
 }
 
 }  // namespace trainer::results

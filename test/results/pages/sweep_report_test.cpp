@@ -34,7 +34,7 @@ TEST_CASE("sweep report: the ideal time is computed from the samples of the row"
   CHECK(charts[1].series[1].is_reference);
 }
 
-TEST_CASE("sweep curves: those of validation, or else of the split that was scored") {
+TEST_CASE("sweep curves are those of validation, or else of the split that was scored") {
   Summary summary;
   const auto add = [&](const char* name, std::vector<Split> splits) {
     PointState point;
@@ -66,7 +66,8 @@ TEST_CASE("sweep curves: those of validation, or else of the split that was scor
   CHECK(mixed[0].series.back().points == Points{{1, 0.25}});
 }
 
-TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts that differ") {
+TEST_CASE(
+    "sweep report: the best row is first and named, curves are overlaid, and verdicts differ") {
   Summary summary;
   summary.name = "rates";
   summary.keys = {"optimizer.sgd.learning_rate"};
@@ -121,12 +122,12 @@ TEST_CASE("sweep report: the best row first and named, curves overlaid, verdicts
   const std::string page = sweep_report(summary);
   CHECK(contains(page, "<p>Images/s: steps with cached features.</p>"));
   CHECK(contains(page, "<p class=\"lead\"><b>Best: learning_rate=0.01, accuracy 80.00 %"));
-  const auto row_of = [&](const char* rate) {
+  const auto find_row = [&](const char* rate) {
     return page.find(concat("<th scope=\"row\" class=\"n\">", rate, "</th>"));
   };
-  CHECK(row_of("0.01") < row_of("0.001"));
-  CHECK(row_of("0.001") < row_of("0.1"));
-  CHECK(row_of("0.0001") < row_of("9"));
+  CHECK(find_row("0.01") < find_row("0.001"));
+  CHECK(find_row("0.001") < find_row("0.1"));
+  CHECK(find_row("0.0001") < find_row("9"));
   const std::size_t accuracy = page.find(">accuracy</th>"), rate = page.find(">images/s</th>");
   CHECK(accuracy < page.find(">loss</th>"));
   CHECK(page.find(">loss</th>") < rate);

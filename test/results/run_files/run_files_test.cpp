@@ -21,7 +21,7 @@ struct Folder {
   }
 };
 
-TEST_CASE("read_run: times, throughput and cost from the ledger") {
+TEST_CASE("read_run reads times, throughput and cost from the ledger") {
   FakeRun fake;
   fake.price = 3.6;
   fake.replicas = 2;
@@ -39,7 +39,7 @@ TEST_CASE("read_run: times, throughput and cost from the ledger") {
   CHECK(run.finished->splits.at(Split::kTest).correct == 90);
 }
 
-TEST_CASE("images_per_second: a run with cached features, only the steps that use them") {
+TEST_CASE("images_per_second counts only the steps that use cached features in a run with them") {
   FakeRun fake;
   fake.throughput = {{"images_per_second", 100.0},
                      {"images_per_second_computing_features", 50.0},
@@ -54,7 +54,7 @@ TEST_CASE("images_per_second: a run with cached features, only the steps that us
   CHECK(total_steps(Folder().read(fake)).samples == doctest::Approx(128));
 }
 
-TEST_CASE("read_run: when and with which command the first session began") {
+TEST_CASE("read_run finds when and with which command the first session began") {
   FakeRun fake;
   fake.sessions = {{{"started", "2026-11-27T00:06:12Z"},
                     {"command", {"/usr/bin/trainer", "train", "photos"}},
@@ -66,7 +66,7 @@ TEST_CASE("read_run: when and with which command the first session began") {
   CHECK(Folder().read({}).started.empty());
 }
 
-TEST_CASE("read_run: no ledger, times and throughput from the metrics") {
+TEST_CASE("read_run takes times and throughput from the metrics without a ledger") {
   const Folder folder;
   test::write_run(folder.path(), {});
   std::filesystem::remove(folder.path() / "ledger.csv");
@@ -77,7 +77,7 @@ TEST_CASE("read_run: no ledger, times and throughput from the metrics") {
   CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
 }
 
-TEST_CASE("seconds_to_accuracy: the time of the steps and evaluations up to it") {
+TEST_CASE("seconds_to_accuracy is the time of the steps and evaluations up to it") {
   const RunFiles run = Folder().read({});
   CHECK(*seconds_to_accuracy(run, 0.4) == doctest::Approx(2));  // two steps and an evaluation
   CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
@@ -85,14 +85,14 @@ TEST_CASE("seconds_to_accuracy: the time of the steps and evaluations up to it")
   CHECK_FALSE(cost(run, 10));
 }
 
-TEST_CASE("cost: several replicas on the CPU, the price of one device") {
+TEST_CASE("cost of several replicas on the CPU has the price of one device") {
   FakeRun fake;
   fake.price = 3600;
   fake.replicas = 4;
   CHECK(*cost(Folder().read(fake), 2) == doctest::Approx(2));
 }
 
-TEST_CASE("read_run: a run in progress, without its half-written line") {
+TEST_CASE("read_run reads a run in progress without its half-written line") {
   const Folder folder;
   FakeRun fake;
   fake.finished = false;
@@ -106,7 +106,7 @@ TEST_CASE("read_run: a run in progress, without its half-written line") {
   CHECK(!scored_split(run));
 }
 
-TEST_CASE("read_run: metrics of GPUs, the splits and the memory") {
+TEST_CASE("read_run reads metrics of GPUs, the splits and the memory") {
   const Folder folder;
   test::write_run(folder.path(), {});
   write_file_atomic(folder.path() / "metrics.csv",
@@ -130,7 +130,7 @@ TEST_CASE("read_run: metrics of GPUs, the splits and the memory") {
   CHECK(run.memory[1] == std::pair<std::string, std::int64_t>{"gradients", 5});
 }
 
-TEST_CASE("read_run: a folder that is not a run or has damaged files, an error that names it") {
+TEST_CASE("read_run: the error of a folder that is not a run or has damaged files names it") {
   const Folder folder;
   CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("holds no run.json"), DataError);
   test::write_run(folder.path(), {});
@@ -153,7 +153,7 @@ void set_confusion(const Path& folder, const std::string& matrix) {
 
 }  // namespace
 
-TEST_CASE("run files: a confusion matrix, counts by class and the largest confusions") {
+TEST_CASE("run files: a confusion matrix has counts by class and the largest confusions") {
   const Folder folder;
   test::write_run(folder.path(), {});
   set_confusion(folder.path(), "[[5, 0, 2], [1, 6, 0], [0, 4, 0]]");
@@ -168,7 +168,7 @@ TEST_CASE("run files: a confusion matrix, counts by class and the largest confus
   CHECK(result.confusions == std::vector<engine::ConfusionCell>{{2, 1, 4}, {0, 2, 2}, {1, 0, 1}});
 }
 
-TEST_CASE("run files: a crafted confusion matrix, an error that names run.json") {
+TEST_CASE("run files: the error of a crafted confusion matrix names run.json") {
   const Folder folder;
   test::write_run(folder.path(), {});
   for (const char* matrix :
@@ -188,7 +188,7 @@ TEST_CASE("run files: a crafted confusion matrix, an error that names run.json")
   CHECK(read_run(folder.path()).finished->splits.at(Split::kTest).classes.empty());
 }
 
-TEST_CASE("run files: many classes, counts by class and top confusions are checked") {
+TEST_CASE("run files: counts by class and top confusions of many classes are checked") {
   const Folder folder;
   test::write_run(folder.path(), {});
   const test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
@@ -222,7 +222,7 @@ TEST_CASE("run files: many classes, counts by class and top confusions are check
   }
 }
 
-TEST_CASE("run files: numbers too large for a count, as if they were absent") {
+TEST_CASE("run files: numbers too large for a count are as if they were absent") {
   const Folder folder;
   test::write_run(folder.path(), {});
   test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
@@ -244,7 +244,7 @@ TEST_CASE("run files: numbers too large for a count, as if they were absent") {
   CHECK(run.ledger[3].samples == 32);
 }
 
-TEST_CASE("run files: a column of a device with a long number, not a device") {
+TEST_CASE("run files: a column of a device with a long number is not a device") {
   const Folder folder;
   test::write_run(folder.path(), {});
   write_file_atomic(folder.path() / "metrics.csv",
@@ -255,7 +255,8 @@ TEST_CASE("run files: a column of a device with a long number, not a device") {
   CHECK(run.devices.begin()->first == "gpu9999_utilization");
 }
 
-TEST_CASE("read_run: the energy of all sessions and per image, none if a session has no energy") {
+TEST_CASE(
+    "read_run sums the energy of all sessions and per image, and has none if a session has none") {
   const TemporaryFolder folder;
   FakeRun fake;
   fake.sessions = test::Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
@@ -275,7 +276,7 @@ TEST_CASE("read_run: the energy of all sessions and per image, none if a session
   CHECK(!read_run(folder.path()).energy_joules);
 }
 
-TEST_CASE("run files: control characters of a crafted run.json, escaped") {
+TEST_CASE("run files: control characters of a crafted run.json are escaped") {
   const TemporaryFolder folder;
   test::write_run(folder.path(), {});
   test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));

@@ -15,7 +15,7 @@ using test::contains;
 using test::FakeRun;
 using test::FakeSweep;
 
-TEST_CASE("parse_axis: a key and its values, an error without either") {
+TEST_CASE("parse_axis takes a key and its values, and fails without either") {
   const Axis axis = parse_axis("parallel.gpus=1,[0, 2],all");
   CHECK(axis.key == "parallel.gpus");
   CHECK(axis.values == std::vector<std::string>{"1", "[0, 2]", "all"});
@@ -24,7 +24,7 @@ TEST_CASE("parse_axis: a key and its values, an error without either") {
   }
 }
 
-TEST_CASE("parse_axis: commas within quotes and brackets, parts of a value") {
+TEST_CASE("parse_axis: commas within quotes and brackets are parts of a value") {
   CHECK(parse_axis(R"(name="a,b",'c,"d',e's,f)").values ==
         std::vector<std::string>{R"("a,b")", R"('c,"d')", "e's", "f"});
   CHECK(parse_axis(R"(name="a\",b",c)").values == std::vector<std::string>{R"("a\",b")", "c"});
@@ -44,7 +44,7 @@ TEST_CASE("axes_of_environment: variables give axes that flags replace") {
   CHECK(axes[1].key == "optimizer.sgd.x");
 }
 
-TEST_CASE("make_points: all combinations, named by their values") {
+TEST_CASE("make_points makes all combinations, named by their values") {
   const auto points =
       make_points({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
   REQUIRE(points.size() == 4);
@@ -61,14 +61,14 @@ TEST_CASE("make_points: all combinations, named by their values") {
   CHECK(make_points({}).front().name == "run");
 }
 
-TEST_CASE("plan_sweep: a mistake in any point, an error before the first point starts") {
+TEST_CASE("plan_sweep: a mistake in any point is an error before the first point starts") {
   CHECK_THROWS_WITH_AS(FakeSweep({"train.batch_size=32,none"}),
                        doctest::Contains("train.batch_size"), ConfigError);
   CHECK_THROWS_WITH_AS(FakeSweep({"train.batchsize=32"}), doctest::Contains("batch_size"),
                        ConfigError);
 }
 
-TEST_CASE("write_plan: a folder of other files or of another sweep, an error") {
+TEST_CASE("write_plan: a folder of other files or of another sweep is an error") {
   const FakeSweep sweep({"train.batch_size=32,64"});
   SUBCASE("files of somebody else") {
     std::filesystem::create_directories(sweep.plan.folder);
@@ -101,7 +101,7 @@ TEST_CASE("write_plan: a folder of other files or of another sweep, an error") {
   }
 }
 
-TEST_CASE("make_points: more points than the limit, an error with the option that raises it") {
+TEST_CASE("make_points: the error of more points than the limit has the option that raises it") {
   std::vector<Axis> axes(6, Axis{"seed", {}, ""});
   for (std::size_t i = 0; i < axes.size(); ++i) {
     axes[i].key = concat("key", i);
@@ -119,7 +119,7 @@ TEST_CASE("make_points: more points than the limit, an error with the option tha
   CHECK_THROWS_AS(make_points(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
 }
 
-TEST_CASE("make_points: long values, valid file names that differ") {
+TEST_CASE("make_points: long values give valid file names that differ") {
   const std::string value(300, '1');
   const std::vector<Point> points = make_points({{"seed", {value, value + "2"}, ""}});
   REQUIRE(points.size() == 2);

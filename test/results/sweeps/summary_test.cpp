@@ -19,7 +19,8 @@ using test::FakeSweep;
 using test::make_run;
 
 TEST_CASE(
-    "summarize: speed-up and efficiency relative to the fewest replicas of the same batch size") {
+    "summarize: speed-up and efficiency are relative to the fewest replicas of the same batch "
+    "size") {
   const FakeSweep sweep({"parallel.gpus=1,2", "train.batch_size=32,64"});
   sweep.write("gpus=1_batch_size=32", make_run(1, 0.5));    // 64 images/s
   sweep.write("gpus=2_batch_size=32", make_run(2, 0.625));  // 102.4
@@ -54,7 +55,7 @@ TEST_CASE("summarize: the verdict names the limit of a point") {
   CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
 }
 
-TEST_CASE("summarize: two ranks, a verdict of all-reduce or a straggler") {
+TEST_CASE("summarize: two ranks have a verdict of all-reduce or a straggler") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", make_run(1, 0.5));
   FakeRun two = make_run(2, 0.9);
@@ -80,7 +81,7 @@ TEST_CASE("summarize: two ranks, a verdict of all-reduce or a straggler") {
   CHECK_FALSE(contains(summary.rows[1].verdict, "of a step is all-reduce"));
 }
 
-TEST_CASE("summarize: one rank, a verdict of launching and updating if phases are measured") {
+TEST_CASE("summarize: one rank has a verdict of launching and updating if phases are measured") {
   const FakeSweep sweep({"parallel.gpus=1"});
   const auto verdict = [&](const test::Json& seconds) {
     FakeRun run = make_run(1, 0.5);
@@ -95,7 +96,8 @@ TEST_CASE("summarize: one rank, a verdict of launching and updating if phases ar
         "batch too small: 40 % of a step is the update, which takes as long for a larger one");
 }
 
-TEST_CASE("summarize: cached features that one of two equal points computed, the same throughput") {
+TEST_CASE(
+    "summarize: cached features that one of two equal points computed keep the same throughput") {
   const FakeSweep sweep({"train.batch_size=32,64"});
   FakeRun point = make_run(1, 0.5);
   point.step_times = test::step_times(
@@ -124,7 +126,7 @@ TEST_CASE("summarize: cached features that one of two equal points computed, the
   CHECK(sweep.summary().cached.empty());
 }
 
-TEST_CASE("summarize: several seeds, an interval of the accuracy") {
+TEST_CASE("summarize: several seeds give an interval of the accuracy") {
   const FakeSweep sweep({"seed=1,2,3"});
   sweep.write("seed=1", make_run(1, 0.5, 80));
   sweep.write("seed=2", make_run(1, 0.5, 90));
@@ -140,7 +142,7 @@ TEST_CASE("summarize: several seeds, an interval of the accuracy") {
   CHECK(summary.rows.front().accuracy->high == doctest::Approx(0.9742).epsilon(1e-3));
 }
 
-TEST_CASE("summarize: runs with a best checkpoint of the scored split, its accuracy and loss") {
+TEST_CASE("summarize takes accuracy and loss of the best checkpoint of the scored split") {
   const FakeSweep sweep({"seed=1"});
   const auto summary_with = [&](const std::string& metric) {
     FakeRun run = make_run(1, 0.5, 90);
@@ -165,7 +167,7 @@ TEST_CASE("summarize: runs with a best checkpoint of the scored split, its accur
   CHECK(nlohmann::json::parse(table_json(last))["points"][0]["checkpoint"] == "last");
 }
 
-TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of all runs") {
+TEST_CASE("summarize takes the last checkpoints of all runs if one run has no best checkpoint") {
   const FakeSweep sweep({"seed=1,2,3"});
   FakeRun run = make_run(1, 0.5, 90);
   sweep.write("seed=1", run);  // as an older program left it
@@ -185,7 +187,7 @@ TEST_CASE("summarize: one run without a best checkpoint, the last checkpoints of
   }
 }
 
-TEST_CASE("summarize: --last, the accuracy of the last checkpoints and a sentence") {
+TEST_CASE("summarize: --last takes the accuracy of the last checkpoints and adds a sentence") {
   const FakeSweep sweep({"seed=1,2"});
   FakeRun run = make_run(1, 0.5, 90);
   sweep.write("seed=1", run);
@@ -204,7 +206,7 @@ TEST_CASE("summarize: --last, the accuracy of the last checkpoints and a sentenc
   }
 }
 
-TEST_CASE("collect: a point with damaged files, named and the others are summarized") {
+TEST_CASE("collect: a point with damaged files is named, and the others are summarized") {
   const FakeSweep sweep({"train.batch_size=32,64,128"});
   for (const char* point : {"batch_size=32", "batch_size=64", "batch_size=128"}) {
     sweep.write(point, make_run(1, 0.5));
@@ -240,7 +242,7 @@ TEST_CASE("collect: a point with damaged files, named and the others are summari
   CHECK_FALSE(collect(sweep.plan)[0].run);
 }
 
-TEST_CASE("accuracy_sentence: the cheapest or fastest point that reaches an accuracy") {
+TEST_CASE("accuracy_sentence names the cheapest or fastest point that reaches an accuracy") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   FakeRun slow = make_run(1, 1), fast = make_run(2, 0.75);
   slow.on_cpu = fast.on_cpu = false;
@@ -259,7 +261,7 @@ TEST_CASE("accuracy_sentence: the cheapest or fastest point that reaches an accu
   CHECK(accuracy_sentence(sweep.summary()).empty());
 }
 
-TEST_CASE("accuracy_sentence: prices of some points only, the fastest point") {
+TEST_CASE("accuracy_sentence names the fastest point if only some points have prices") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   FakeRun slow = make_run(1, 1), fast = make_run(2, 0.75);
   slow.on_cpu = fast.on_cpu = false;

@@ -16,7 +16,7 @@ using test::FakeRun;
 using test::FakeSweep;
 using test::make_run;
 
-TEST_CASE("table_csv and table_markdown and table_json: the same values") {
+TEST_CASE("table_csv and table_markdown and table_json have the same values") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", make_run(1, 0.5));
   const Summary summary = sweep.summary();
@@ -39,7 +39,7 @@ TEST_CASE("table_csv and table_markdown and table_json: the same values") {
   CHECK(json["points"][1]["state"] == "not started");
 }
 
-TEST_CASE("make_cells: no repeated columns, intervals in one column and shares in percent") {
+TEST_CASE("make_cells repeats no columns, and has intervals in one column and shares in percent") {
   const FakeSweep sweep({"parallel.gpus=1,2", "seed=1,2"});
   sweep.write("gpus=1_seed=1", make_run(1, 0.5, 80));
   sweep.write("gpus=1_seed=2", make_run(1, 0.5, 90));
@@ -82,7 +82,7 @@ TEST_CASE("make_cells: no repeated columns, intervals in one column and shares i
   CHECK(contains(fitted, "1 column is left out for the width of the terminal"));
   CHECK(static_cast<int>(header(table_at(40)).size()) <= 40);
   CHECK(contains(table_at(1), "gpus  runs"));  // the values and one column remain
-  // Where the values do not say how many replicas there are, a column does.
+  // A column has the number of replicas where the values do not have it.
   const FakeSweep all({"parallel.gpus=all"});
   all.write("gpus=all", make_run(2, 0.5));
   CHECK(make_cells(all.summary())[0][1] == "replicas");
