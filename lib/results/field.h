@@ -241,16 +241,32 @@ class FieldVisitor {
     ValueOf<T> shown(value);
     field({key, unit, meaning, false}, shown);
   }
+  template <class T>
+  void operator()(const char* key, T& value, const char* meaning) {
+    (*this)(key, value, kNoUnit, meaning);
+  }
   // A key that is left out while the optional, text, list or map is empty.
   template <class T>
   void when_present(const char* key, T& value, Unit unit, const char* meaning) {
     ValueOf<T> shown(value);
     field({key, unit, meaning, true}, shown);
   }
+  template <class T>
+  void when_present(const char* key, T& value, const char* meaning) {
+    when_present(key, value, kNoUnit, meaning);
+  }
   // A key whose value is computed from other members. Reading checks its type and drops it.
   template <class T>
   void derived(const char* key, T value, Unit unit, const char* meaning) {
     (*this)(key, value, unit, meaning);
+  }
+  template <class T>
+  void derived(const char* key, T value, const char* meaning) {
+    (*this)(key, value, kNoUnit, meaning);
+  }
+  // The key by which programs recognise a line of JSON.
+  void event(const char* name) {
+    derived("event", std::string(name), kNoUnit, "The kind of line.");
   }
 
  protected:

@@ -3,6 +3,7 @@
 
 #include "base/formats/json.h"
 #include "results/json.h"
+#include "results/print_json.h"
 
 namespace trainer::results {
 namespace {
@@ -52,5 +53,7 @@ Json write_json(Value& value) {
   value.accept(writer);
   return writer.take();
 }
+
+void print_json_line(Value& value, std::ostream& out) { write_event(out, write_json(value)); }
 
 }  // namespace trainer::results

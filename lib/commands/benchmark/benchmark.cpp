@@ -6,13 +6,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
@@ -21,6 +19,7 @@
 #include "model/build_model.h"
 #include "model/table.h"
 #include "optim/optim.h"
+#include "results/print_json.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
 
@@ -195,19 +194,19 @@ std::optional<model::SampleSpec> read_sample_spec(const config::Config& config) 
 void print_throughput(const Throughput& result, std::ostream& out) {
   out << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
       << static_cast<std::int64_t>(result.low) << " to " << static_cast<std::int64_t>(result.high)
-      << "), batch " << result.batch_size << ", waiting for data "
+      << "), batch " << result.measured.batch_size << ", waiting for data "
       << std::lround(result.wait_share * 100) << " %; counted: " << result.counted << '\n';
 }
 
-void print_throughput_json(const Throughput& result, std::ostream& out) {
-  nlohmann::ordered_json event{
-      {"event", "benchmark"},  {"images_per_second", result.images_per_second},
-      {"low", result.low},     {"high", result.high},
-      {"steps", result.steps}, {"wait_share", result.wait_share}};
-  for (const auto& [key, value] : result.measured) event[key] = value;
-  event["batch_size"] = result.batch_size;
-  event["counted"] = result.counted;
-  write_event(out, event);
+void fields(results::FieldVisitor& v, Throughput& result) {
+  v.event("benchmark");
+  v("images_per_second", result.images_per_second, {"images/s", 0}, "Median over windows.");
+  v("low", result.low, {"images/s", 0}, "Throughput of the slowest window.");
+  v("high", result.high, {"images/s", 0}, "Throughput of the fastest window.");
+  v("steps", result.steps, results::kSteps, "Measured steps.");
+  v("wait_share", result.wait_share, results::kShare, "Share of the time spent waiting for data.");
+  fields(v, result.measured);
+  v("counted", result.counted, "What an image has gone through.");
 }
 
 void use_synthetic_data(config::Config& config) {
@@ -246,7 +245,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   train.finish = [&] { engine.result(); };
   Throughput result = measure(dataset, loader_options(config, engine), seconds,
                               "training steps on " + describe_images(dataset), std::move(train));
-  result.batch_size = config.train.batch_size;
+  result.measured.batch_size = config.train.batch_size;
   return result;
 }
 
@@ -261,7 +260,7 @@ Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dat
   };
   Throughput result = measure(dataset, options, seconds,
                               "predictions of " + describe_images(dataset), std::move(predict));
-  result.batch_size = options.batch_size;
+  result.measured.batch_size = options.batch_size;
   return result;
 }
 
@@ -282,7 +281,7 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
         concat("reading ", describe_images(numbers), ", normalized by the loader's threads"),
         throw_away);
   }
-  result.batch_size = config.train.batch_size;
+  result.measured.batch_size = config.train.batch_size;
   return result;
 }
 
@@ -308,7 +307,7 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
       result.measured = measured_keys(model::layer_table(model), config);
     }
   }
-  (arguments.json ? print_throughput_json : print_throughput)(result, context.out);
+  (arguments.json ? results::print_json<Throughput> : print_throughput)(result, context.out);
   return kExitOk;
 }
 

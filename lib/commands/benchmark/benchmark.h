@@ -18,13 +18,11 @@ struct Throughput {
   double low = 0, high = 0;      // slowest and fastest window
   std::int64_t steps = 0;
   double wait_share = 0;  // the share of the time spent waiting for data
-  std::int64_t batch_size = 0;
-  std::string counted = {};    // the stages that an image has gone through
-  MeasuredKeys measured = {};  // set for a training; empty otherwise
+  MeasuredKeys measured = {};
+  std::string counted = {};  // the stages that an image has gone through
 };
+void fields(results::FieldVisitor& v, Throughput& result);
 void print_throughput(const Throughput& result, std::ostream& out);
-// {"event":"benchmark",...}
-void print_throughput_json(const Throughput& result, std::ostream& out);
 
 // Replaces the data of the config by random images. Image size and number of classes are those of
 // the config, else those of its data (which is opened), else those of data.synthetic. A no-op for

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "commands/compare/diff.h"
 #include "inference/open_model/source.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -136,13 +137,13 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<results::R
     for (const auto& [key, value] : values) {
       const auto [found, is_new] = place.try_emplace(key, settings.size());
       if (is_new) settings.push_back({key, std::vector<std::string>(runs.size(), "absent")});
-      settings[found->second].values[i] = value;
+      settings[found->second].second[i] = value;
     }
   }
   std::erase_if(settings, [](const Comparison::Setting& setting) {
-    const auto& values = setting.values;
+    const auto& values = setting.second;
     const bool same = std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
-    return same || is_place(setting.key);
+    return same || is_place(setting.first);
   });
   return settings;
 }
@@ -187,14 +188,14 @@ int execute(const CompareArguments& arguments, const Context& context) {
       compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
         return predict_run(run, checkpoint, arguments.seconds, context.environment, context.warn);
       });
-  (arguments.json ? print_comparison_json : print_comparison)(comparison, context.out);
+  (arguments.json ? results::print_json<Comparison> : print_comparison)(comparison, context.out);
   return kExitOk;
 }
 
 int execute(const DiffArguments& arguments, const Context& context) {
   const std::vector<results::RunFiles> runs = read_runs(arguments.runs);
   const RunDiff found = diff(runs[0], runs[1]);
-  (arguments.json ? print_diff_json : print_diff)(found, context.out);
+  (arguments.json ? results::print_json<RunDiff> : print_diff)(found, context.out);
   return found.step ? kExitCheck : kExitOk;
 }
 

@@ -5,11 +5,13 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/compare/predict_run.h"
 #include "commands/context/context.h"
 #include "engine/metrics/metrics.h"
+#include "results/field.h"
 #include "results/run_files/run_files.h"
 
 namespace trainer::commands {
@@ -17,10 +19,7 @@ namespace trainer::commands {
 struct Comparison {
   // A value of the config, or of what made the runs, that is not the same for all; "absent" where
   // a run does not have it.
-  struct Setting {
-    std::string key;
-    std::vector<std::string> values;  // indexed by run
-  };
+  using Setting = std::pair<std::string, std::vector<std::string>>;  // key, values indexed by run
   // A metric at a step at which all runs have it.
   struct CurvePoint {
     std::int64_t step = 0;
@@ -51,6 +50,7 @@ struct Comparison {
   // of the results.
   std::vector<std::string> notes;
 };
+void fields(results::FieldVisitor& v, Comparison& comparison);
 
 // Returns the values of the configs and of RunFiles::origin that differ, without places (run.dir,
 // host).
@@ -63,8 +63,6 @@ Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCh
                    std::optional<double> wanted_accuracy, const PredictRun& predict);
 
 void print_comparison(const Comparison& comparison, std::ostream& out);
-// {"event":"compared",...}, one line.
-void print_comparison_json(const Comparison& comparison, std::ostream& out);
 
 struct CompareArguments {
   std::vector<std::string> runs;

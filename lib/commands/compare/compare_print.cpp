@@ -1,19 +1,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/compare/compare.h"
 
 namespace trainer::commands {
-namespace {
 
-using Json = nlohmann::ordered_json;
+using results::kSamples;
+using results::kSeconds;
+using results::kShare;
+using results::kSteps;
+
+namespace {
 
 // "A", "B", ...: short names of the runs in tables.
 std::string letter(std::size_t run) {
@@ -35,9 +37,9 @@ void print_settings(const Comparison& comparison, std::ostream& out) {
     return;
   }
   Table table(heading(comparison, {"differs"}));
-  for (const Comparison::Setting& setting : comparison.settings) {
-    std::vector<std::string> row{setting.key};
-    row.insert(row.end(), setting.values.begin(), setting.values.end());
+  for (const auto& [key, values] : comparison.settings) {
+    std::vector<std::string> row{key};
+    row.insert(row.end(), values.begin(), values.end());
     table.add(std::move(row));
   }
   out << '\n';
@@ -113,27 +115,6 @@ void print_pair(const Comparison::Pair& pair, std::ostream& out) {
       << (r.probability < 0.05 ? ": they differ" : ": no difference shown") << '\n';
 }
 
-Json number(std::optional<double> value) { return value ? Json(*value) : Json(); }
-
-Json result_json(const Comparison::Result& result) {
-  Json json{{"split", result.split ? to_string(*result.split) : ""},
-            {"checkpoint", result.split ? to_string(result.checkpoint) : ""},
-            {"loss", result.loss},
-            {"accuracy", result.accuracy}};
-  if (std::isfinite(result.accuracy)) {
-    json["accuracy_low"] = result.interval.low;
-    json["accuracy_high"] = result.interval.high;
-  }
-  json["images_per_second"] = result.images_per_second;
-  json["images_per_second_computing_features"] = number(result.computing_features_rate);
-  json["total_seconds"] = result.total_seconds;
-  json["wall_seconds"] = result.wall_seconds;
-  json["cost"] = number(result.cost);
-  json["seconds_to_accuracy"] = number(result.seconds_to_accuracy);
-  json["cost_to_accuracy"] = number(result.cost_to_accuracy);
-  return json;
-}
-
 }  // namespace
 
 void print_comparison(const Comparison& comparison, std::ostream& out) {
@@ -148,29 +129,54 @@ void print_comparison(const Comparison& comparison, std::ostream& out) {
   for (const std::string& note : comparison.notes) out << note << '\n';
 }
 
-void print_comparison_json(const Comparison& comparison, std::ostream& out) {
-  Json json{{"event", "compared"}, {"runs", comparison.runs}};
-  json["settings"] = Json::object();
-  for (const auto& setting : comparison.settings) json["settings"][setting.key] = setting.values;
-  json["curve"] = Json::array();
-  for (const auto& point : comparison.curve) {
-    json["curve"].push_back(
-        {{"metric", point.metric}, {"step", point.step}, {"values", point.values}});
-  }
-  json["results"] = Json::array();
-  for (const auto& result : comparison.results) json["results"].push_back(result_json(result));
-  json["mcnemar"] = Json::array();
-  for (const auto& pair : comparison.pairs) {
-    json["mcnemar"].push_back({{"first", pair.first},
-                               {"second", pair.second},
-                               {"both_right", pair.result.both_right},
-                               {"only_first", pair.result.only_first},
-                               {"only_second", pair.result.only_second},
-                               {"both_wrong", pair.result.both_wrong},
-                               {"p", pair.result.probability}});
-  }
-  json["notes"] = comparison.notes;
-  write_event(out, json);
+void fields(results::FieldVisitor& v, Comparison::CurvePoint& point) {
+  v("metric", point.metric, "Split and metric.");
+  v("step", point.step, kSteps, "A step at which all runs have the metric.");
+  v("values", point.values, "The metric of each run.");
+}
+
+void fields(results::FieldVisitor& v, Comparison::Result& result) {
+  const bool is_evaluated = result.split.has_value();
+  v.derived("split", std::string(is_evaluated ? to_string(*result.split) : ""),
+            "The split of loss and accuracy; empty for a run that was not evaluated.");
+  v.derived("checkpoint", std::string(is_evaluated ? to_string(result.checkpoint) : ""),
+            "The checkpoint of loss and accuracy: best or last.");
+  v("loss", result.loss, "Mean loss of the split.");
+  v("accuracy", result.accuracy, kShare, "Accuracy on the split.");
+  std::optional<double> low, high;
+  if (std::isfinite(result.accuracy)) low = result.interval.low, high = result.interval.high;
+  v.when_present("accuracy_low", low, kShare, "Lower end of Wilson's 95 % interval.");
+  v.when_present("accuracy_high", high, kShare, "Upper end of Wilson's 95 % interval.");
+  v("images_per_second", result.images_per_second, {"images/s", 0}, "Throughput.");
+  v("images_per_second_computing_features", result.computing_features_rate, {"images/s", 0},
+    "Throughput of the steps that computed features of frozen layers.");
+  v("total_seconds", result.total_seconds, kSeconds, "Time of all steps.");
+  v("wall_seconds", result.wall_seconds, kSeconds, "Time of all sessions.");
+  v("cost", result.cost, "Cost of the run by run.price_per_hour.");
+  v("seconds_to_accuracy", result.seconds_to_accuracy, kSeconds,
+    "Time to the accuracy of --to-accuracy.");
+  v("cost_to_accuracy", result.cost_to_accuracy, "Cost of that time.");
+}
+
+void fields(results::FieldVisitor& v, Comparison::Pair& pair) {
+  PairedResult& result = pair.result;
+  v("first", pair.first, "Index of the first run.");
+  v("second", pair.second, "Index of the second run.");
+  v("both_right", result.both_right, kSamples, "Samples that both runs predict right.");
+  v("only_first", result.only_first, kSamples, "Samples that the first alone predicts right.");
+  v("only_second", result.only_second, kSamples, "Samples that the second alone predicts right.");
+  v("both_wrong", result.both_wrong, kSamples, "Samples that both runs predict wrong.");
+  v("p", result.probability, kShare, "The p-value of McNemar's exact test.");
+}
+
+void fields(results::FieldVisitor& v, Comparison& comparison) {
+  v.event("compared");
+  v("runs", comparison.runs, "The runs, as the user named them.");
+  v("settings", comparison.settings, "The values of each run, by key, where they differ.");
+  v("curve", comparison.curve, "Metrics at the steps at which all runs have them.");
+  v("results", comparison.results, "The result of each run.");
+  v("mcnemar", comparison.pairs, "Comparisons of predictions for the same samples.");
+  v("notes", comparison.notes, "What could not be compared, and why.");
 }
 
 }  // namespace trainer::commands

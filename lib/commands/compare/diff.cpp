@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 
@@ -187,24 +185,25 @@ void print_diff(const RunDiff& diff, std::ostream& out) {
   out << '\n';
   Table table({"differs", "A", "B"});
   for (const auto& setting : diff.settings) {
-    table.add({setting.key, setting.values[0], setting.values[1]});
+    table.add({setting.first, setting.second[0], setting.second[1]});
   }
   table.print(out);
 }
 
-void print_diff_json(const RunDiff& diff, std::ostream& out) {
-  nlohmann::ordered_json json{{"event", "diff"},
-                              {"first", diff.first},
-                              {"second", diff.second},
-                              {"common_steps", diff.common_steps},
-                              {"common_hashes", diff.common_hashes}};
-  json["step"] = diff.step ? nlohmann::ordered_json(*diff.step) : nlohmann::ordered_json();
-  json["fields"] = nlohmann::ordered_json::object();
-  for (const auto& field : diff.fields)
-    json["fields"][std::string(spell(field.field))] = {field.first, field.second};
-  json["settings"] = nlohmann::ordered_json::object();
-  for (const auto& setting : diff.settings) json["settings"][setting.key] = setting.values;
-  write_event(out, json);
+void fields(results::FieldVisitor& v, RunDiff& diff) {
+  using Values = std::vector<std::string>;
+  std::vector<std::pair<std::string, Values>> differing;
+  for (const RunDiff::Field& field : diff.fields) {
+    differing.emplace_back(spell(field.field), Values{field.first, field.second});
+  }
+  v.event("diff");
+  v("first", diff.first, "The first run, as the user named it.");
+  v("second", diff.second, "The second run.");
+  v("common_steps", diff.common_steps, results::kSteps, "Steps that both ledgers have.");
+  v("common_hashes", diff.common_hashes, "Steps whose parameters both hashed.");
+  v("step", diff.step, results::kSteps, "The first step that differs; null if none does.");
+  v.derived("fields", differing, "The values of both that differ there.");
+  v("settings", diff.settings, "The values of both, by key, of configs and origins that differ.");
 }
 
 }  // namespace trainer::commands

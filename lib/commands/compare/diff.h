@@ -38,11 +38,11 @@ struct RunDiff {
   std::vector<Comparison::Setting> settings;  // configs, programs, data and machines that differ
 };
 
+void fields(results::FieldVisitor& v, RunDiff& diff);
+
 // Throws DataError when a run has no ledger.
 RunDiff diff(const results::RunFiles& first, const results::RunFiles& second);
 
 void print_diff(const RunDiff& diff, std::ostream& out);
-// {"event":"diff",...}, one line.
-void print_diff_json(const RunDiff& diff, std::ostream& out);
 
 }  // namespace trainer::commands

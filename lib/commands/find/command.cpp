@@ -5,6 +5,7 @@
 #include "commands/find/find_chart.h"
 #include "model/build_model.h"
 #include "model/files/import.h"
+#include "results/print_json.h"
 #include "results/sweeps/grid.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
@@ -37,13 +38,13 @@ int execute(const FindArguments& arguments, const Context& context) {
   context.warn(backend::device_warning(engine::device_options(config.parallel)));
   results::Chart chart;
   if (arguments.what == "learning-rate") {
-    const RangeTest test = test_rates(arguments, config, context);
-    const std::string key = results::learning_rate_key(config);
-    (arguments.json ? print_range_test_json : print_range_test)(test, key, context.out);
+    RangeTest test = test_rates(arguments, config, context);
+    test.key = results::learning_rate_key(config);
+    (arguments.json ? results::print_json<RangeTest> : print_range_test)(test, context.out);
     chart = make_chart(test);
   } else {
     const BatchSizes sizes = find_batch_sizes(config, arguments.sizes);
-    (arguments.json ? print_batch_sizes_json : print_batch_sizes)(sizes, context.out);
+    (arguments.json ? results::print_json<BatchSizes> : print_batch_sizes)(sizes, context.out);
     chart = make_chart(sizes);
   }
   if (!arguments.plot.empty()) write_file_atomic(arguments.plot, results::svg_document(chart));

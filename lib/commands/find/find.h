@@ -9,6 +9,7 @@
 
 #include "data/dataset.h"
 #include "engine/replicas.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -25,12 +26,14 @@ struct RangeTest {
     double rate = 0, loss = 0;
     double smoothed = 0;  // median of the losses at the rates around it
   };
+  std::string key;  // the key of the config that the suggestion is for
   std::vector<Point> points;
   bool diverged = false;
   // A tenth of the rate of the lowest smoothed loss before the loss rises for good; nothing if it
   // does not fall before, or does not rise.
   std::optional<double> suggestion;
 };
+void fields(results::FieldVisitor& v, RangeTest& test);
 // Trains the engine, whose variables change. Batches are those of a run of the config.
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options);
@@ -40,10 +43,7 @@ void suggest_rate(RangeTest& test);
 // Returns the rate with three significant digits, as the printed suggestion has it.
 std::string format_rate(double rate);
 
-// `key` is the key of the config that the printed suggestion sets.
-void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out);
-// {"event":"found","what":"learning-rate",...}, one line.
-void print_range_test_json(const RangeTest& test, const std::string& key, std::ostream& out);
+void print_range_test(const RangeTest& test, std::ostream& out);
 
 // ---- Batch size ----
 
@@ -63,6 +63,7 @@ struct BatchSizes {
   // The smallest with 95 % of the best throughput; 0 without points.
   std::int64_t knee = 0;
 };
+void fields(results::FieldVisitor& v, BatchSizes& sizes);
 struct BatchSizeOptions {
   std::int64_t first = 8, most = 1024;  // powers of two times `first`
   double seconds = 1;                   // the time to measure each
@@ -76,7 +77,5 @@ BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions
 std::int64_t find_knee(const std::vector<BatchSizes::Point>& points);
 
 void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
-// {"event":"found","what":"batch-size",...}, one line.
-void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out);
 
 }  // namespace trainer::commands

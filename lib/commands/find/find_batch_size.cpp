@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/process/memory.h"
 #include "commands/benchmark/benchmark.h"
@@ -13,6 +11,10 @@
 #include "train/resolve_batch_size.h"
 
 namespace trainer::commands {
+
+using results::kBytes;
+using results::kSamples;
+
 namespace {
 
 constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
@@ -130,24 +132,24 @@ void print_batch_sizes(const BatchSizes& sizes, std::ostream& out) {
       << " (the smallest with 95 % of the best throughput)\n";
 }
 
-void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out) {
-  nlohmann::ordered_json json{{"event", "found"},
-                              {"what", "batch-size"},
-                              {"key", "train.batch_size"},
-                              {"suggestion", sizes.knee},
-                              {"largest", sizes.largest}};
-  json["too_large"] =
-      sizes.too_large ? nlohmann::ordered_json(*sizes.too_large) : nlohmann::ordered_json();
-  json["available_bytes"] = sizes.available_bytes;
-  json["points"] = nlohmann::ordered_json::array();
-  for (const BatchSizes::Point& point : sizes.points) {
-    json["points"].push_back({{"batch_size", point.batch_size},
-                              {"images_per_second", point.images_per_second},
-                              {"low", point.low},
-                              {"high", point.high},
-                              {"bytes", point.bytes}});
-  }
-  write_event(out, json);
+void fields(results::FieldVisitor& v, BatchSizes::Point& point) {
+  v("batch_size", point.batch_size, kSamples, "Samples per replica.");
+  v("images_per_second", point.images_per_second, {"images/s", 0}, "Median throughput.");
+  v("low", point.low, {"images/s", 0}, "Throughput of the slowest window.");
+  v("high", point.high, {"images/s", 0}, "Throughput of the fastest window.");
+  v("bytes", point.bytes, kBytes, "Memory for all replicas.");
+}
+
+void fields(results::FieldVisitor& v, BatchSizes& sizes) {
+  v.event("found");
+  v.derived("what", std::string("batch-size"), "What was looked for.");
+  v.derived("key", std::string("train.batch_size"), "The key of the config for the suggestion.");
+  v("suggestion", sizes.knee, kSamples, "The smallest with 95 % of the best throughput.");
+  v("largest", sizes.largest, kSamples, "The largest that fits all replicas.");
+  v("too_large", sizes.too_large, kSamples,
+    "The first to be measured that does not fit; null if all do.");
+  v("available_bytes", sizes.available_bytes, kBytes, "Memory of the host at the start.");
+  v("points", sizes.points, "The measured sizes, in rising order.");
 }
 
 }  // namespace trainer::commands

@@ -2,11 +2,9 @@
 #include <cmath>
 #include <deque>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "commands/find/find.h"
 #include "commands/measure/batches.h"
@@ -160,7 +158,7 @@ void suggest_rate(RangeTest& test) {
   if (lowest->smoothed < quantile(losses, 0.5)) test.suggestion = lowest->rate / kBelowLowest;
 }
 
-void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out) {
+void print_range_test(const RangeTest& test, std::ostream& out) {
   Table table({"learning rate", "loss", "smoothed"}, {0, 1, 2});
   const std::size_t count = test.points.size(), rows = std::min(count, kShownRows);
   for (std::size_t i = 1; i <= rows; ++i) {
@@ -173,7 +171,7 @@ void print_range_test(const RangeTest& test, const std::string& key, std::ostrea
         << (count == 0 ? "" : " beyond " + format_rate(test.points.back().rate)) << '\n';
   }
   if (test.suggestion) {
-    out << "suggestion: --set " << key << '=' << format_rate(*test.suggestion)
+    out << "suggestion: --set " << test.key << '=' << format_rate(*test.suggestion)
         << " (a tenth of the rate of the lowest smoothed loss before the loss rises)\n";
   } else {
     out << "no clear minimum: the loss does not fall and then rise for good; try other --low and "
@@ -181,16 +179,19 @@ void print_range_test(const RangeTest& test, const std::string& key, std::ostrea
   }
 }
 
-void print_range_test_json(const RangeTest& test, const std::string& key, std::ostream& out) {
-  nlohmann::ordered_json json{{"event", "found"}, {"what", "learning-rate"}, {"key", key}};
-  json["suggestion"] = test.suggestion ? nlohmann::ordered_json(*test.suggestion) : nullptr;
-  json["diverged"] = test.diverged;
-  json["points"] = nlohmann::ordered_json::array();
-  for (const RangeTest::Point& point : test.points) {
-    json["points"].push_back(
-        {{"learning_rate", point.rate}, {"loss", point.loss}, {"smoothed", point.smoothed}});
-  }
-  write_event(out, json);
+void fields(results::FieldVisitor& v, RangeTest::Point& point) {
+  v("learning_rate", point.rate, "Learning rate of the step.");
+  v("loss", point.loss, "Loss of the step.");
+  v("smoothed", point.smoothed, "Median of the losses at the rates around it.");
+}
+
+void fields(results::FieldVisitor& v, RangeTest& test) {
+  v.event("found");
+  v.derived("what", std::string("learning-rate"), "What was looked for.");
+  v("key", test.key, "The key of the config for the suggestion.");
+  v("suggestion", test.suggestion, "The rate; null if the losses show none.");
+  v("diverged", test.diverged, "Whether the loss has grown without end.");
+  v("points", test.points, "The steps, in order of rising rates.");
 }
 
 }  // namespace trainer::commands

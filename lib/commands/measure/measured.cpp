@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/formats/json.h"
 #include "base/formats/json_number.h"
+#include "results/json.h"
 
 namespace trainer::commands {
 namespace {
@@ -33,23 +33,28 @@ MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
     trainable += row.trainable_parameters;
     flops += row.flops;
   }
-  return {{"parameters", parameters},
-          {"trainable_parameters", trainable},
-          {"flops", flops},
-          {"batch_size", static_cast<std::int64_t>(config.train.batch_size)},
-          {"replicas", config.parallel.replicas}};
+  return {parameters, trainable, flops, config.train.batch_size, config.parallel.replicas};
 }
 
-void print_model_json(const MeasuredKeys& keys, std::ostream& out) {
-  nlohmann::ordered_json event{{"event", "model"}};
-  for (const auto& [key, value] : keys) event[key] = value;
-  write_event(out, event);
+void fields(results::FieldVisitor& v, MeasuredKeys& keys) {
+  v.when_present("parameters", keys.parameters, {"numbers", 0}, "Parameters of the model.");
+  v.when_present("trainable_parameters", keys.trainable_parameters, {"numbers", 0},
+                 "Parameters that are trained.");
+  v.when_present("flops", keys.flops, {"FLOP", 0}, "Forward operations of a sample.");
+  v("batch_size", keys.batch_size, results::kSamples, "Samples per replica.");
+  v.when_present("replicas", keys.replicas, {"replicas", 1}, "Replicas of the model.");
+}
+
+void fields(results::FieldVisitor& v, ModelEvent& event) {
+  v.event("model");
+  fields(v, event.keys);
 }
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config) {
   const nlohmann::json measured = read_measured_line(path);
-  for (const auto& [key, value] : measured_keys(layers, config)) {
+  const nlohmann::json keys = results::to_json(measured_keys(layers, config));
+  for (const auto& [key, value] : keys.items()) {
     const auto found = measured.find(key);
     if (found == measured.end()) {
       throw DataError(path, concat("does not contain the ", key,
@@ -57,8 +62,9 @@ void check_measured(const std::string& path, const std::vector<model::LayerRow>&
                                    "benchmark --json"));
     }
     if (*found == value) continue;
-    throw DataError(path, concat("was measured with ", key, ' ', found->dump(), ", here it is ",
-                                 value, ": measure this config with trainer benchmark --json"));
+    throw DataError(
+        path, concat("was measured with ", key, ' ', found->dump(), ", here it is ", value.dump(),
+                     ": measure this config with trainer benchmark --json"));
   }
 }
 

@@ -2,25 +2,33 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "config/config.h"
 #include "model/table.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
-// Names and values that must be equal for two measured step times to be comparable.
-using MeasuredKeys = std::vector<std::pair<std::string, std::int64_t>>;
+// The values that must be equal for two measured step times to be comparable: the model's size, the
+// batch size and the number of replicas. Only the batch size is set of what is not a training.
+struct MeasuredKeys {
+  std::optional<std::int64_t> parameters = {}, trainable_parameters = {}, flops = {};
+  std::int64_t batch_size = 0;
+  std::optional<std::int64_t> replicas = {};
+};
+void fields(results::FieldVisitor& v, MeasuredKeys& keys);
 
-// The model's size, the batch size and the number of replicas.
 MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
                            const config::Config& config);
 
-// Prints {"event":"model","parameters":...}: the keys of one training.
-void print_model_json(const MeasuredKeys& keys, std::ostream& out);
+// The line of `train --json` on the model.
+struct ModelEvent {
+  MeasuredKeys keys;
+};
+void fields(results::FieldVisitor& v, ModelEvent& event);
 
 // Throws DataError unless the keys in a file that `trainer benchmark --json` or `trainer train
 // --json` has written equal those of the config.

@@ -1,6 +1,5 @@
 #include "commands/models/models.h"
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
@@ -8,6 +7,7 @@
 #include "config/pretrained.h"
 #include "model/build_model.h"
 #include "model/table.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -72,20 +72,25 @@ void print_backbones(std::ostream& out) {
          "`trainer explain model.backbone` lists its keys.\n";
 }
 
+void fields(results::FieldVisitor& v, BackboneRow& row) {
+  v("name", row.name, "The name in model.backbone.");
+  v("variant", row.variant, "The variant of the backbone.");
+  v("input", row.input, "Shape of the image that the numbers are for.");
+  v("parameters", row.parameters, "Parameters without the classifier.");
+  v("flops", row.flops, {"FLOP", 0}, "Operations of a forward pass.");
+  v("features", row.features, "Channels at its end.");
+  v("preprocess", row.preprocess, "The preset of data.preprocess.");
+  v("weights", row.weights, "The file of weights: imagenet.");
+  v("source", row.source, "The network in Python whose weight files it takes.");
+}
+
+void fields(results::FieldVisitor& v, BackboneList& list) {
+  v.event("models");
+  v("backbones", list.backbones, "The backbones.");
+}
+
 void print_backbones_json(std::ostream& out) {
-  nlohmann::ordered_json all{{"event", "models"}, {"backbones", nlohmann::json::array()}};
-  for (const BackboneRow& row : backbone_rows()) {
-    all["backbones"].push_back({{"name", row.name},
-                                {"variant", row.variant},
-                                {"input", row.input},
-                                {"parameters", row.parameters},
-                                {"flops", row.flops},
-                                {"features", row.features},
-                                {"preprocess", row.preprocess},
-                                {"weights", row.weights},
-                                {"source", row.source}});
-  }
-  out << all.dump() << "\n";
+  results::print_json(BackboneList{backbone_rows()}, out);
 }
 
 }  // namespace trainer::commands

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "results/field.h"
+
 namespace trainer::commands {
 
 struct BackboneRow {
@@ -20,8 +22,14 @@ struct BackboneRow {
 };
 std::vector<BackboneRow> backbone_rows();
 
+// What `models --json` prints.
+struct BackboneList {
+  std::vector<BackboneRow> backbones;
+};
+void fields(results::FieldVisitor& v, BackboneList& list);
+
 void print_backbones(std::ostream& out);
-// One object: {"event": "models", "backbones": [...]}.
+// Prints one line of JSON.
 void print_backbones_json(std::ostream& out);
 
 }  // namespace trainer::commands

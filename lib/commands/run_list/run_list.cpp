@@ -2,19 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
+#include "results/print_json.h"
 #include "results/run_files/data_name.h"
 #include "results/run_files/run_files.h"
 
@@ -209,29 +208,41 @@ void print_runs(const std::vector<RunRow>& runs, std::optional<int> columns, std
   }
 }
 
-void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out) {
-  nlohmann::ordered_json event{{"event", "runs"}, {"runs", nlohmann::json::array()}};
-  for (const RunRow& run : runs) {
-    nlohmann::ordered_json row{{"folder", run.folder.string()},
-                               {"name", run.name},
-                               {"started", run.started},
-                               {"state", run.state},
-                               {"seconds", run.wall_seconds}};
-    row["best"] = nullptr;
-    if (run.value) {
-      row["best"] = {{"metric", run.value->metric},
-                     {"value", run.value->value},
-                     {"step", run.value->step},
-                     {"checkpoint", run.value->is_best ? "best" : "last"}};
-    }
-    row["data"] = run.data;
-    row["training_samples"] = run.training_samples;
-    row["device"] = run.device;
-    row["checkpoint_bytes"] = run.checkpoint_bytes;
-    if (!run.error.empty()) row["error"] = run.error;
-    event["runs"].push_back(row);
-  }
-  write_event(out, event);
+void fields(results::FieldVisitor& v, RunValue& value) {
+  v("metric", value.metric, "Split and metric.");
+  v("value", value.value, "The value of the metric.");
+  v("step", value.step, results::kSteps, "The step of the checkpoint.");
+  v.derived("checkpoint", std::string(value.is_best ? "best" : "last"),
+            "The checkpoint of the value: best or last.");
+}
+
+void fields(results::FieldVisitor& v, RunRow& row) {
+  v.derived("folder", row.folder.string(), "The run folder.");
+  v("name", row.name, "The name of the run.");
+  v("started", row.started, "The start of the first session, in UTC.");
+  v("state", row.state, "Whether the run goes on, or how it ended.");
+  v("seconds", row.wall_seconds, results::kSeconds, "Time of all sessions.");
+  v("best", row.value, "The best value, or that of the end; null without one.");
+  v("data", row.data, "Path or format of the training data.");
+  v("training_samples", row.training_samples, results::kSamples, "Samples of the training split.");
+  v("device", row.device, "The device that trained it.");
+  v("checkpoint_bytes", row.checkpoint_bytes, results::kBytes, "Size of its checkpoints.");
+  v.when_present("error", row.error, "Why the run cannot be read.");
+}
+
+void fields(results::FieldVisitor& v, RunList& list) {
+  v.event("runs");
+  v("runs", list.runs, "The runs, the oldest first.");
+}
+
+void fields(results::FieldVisitor& v, OldCheckpoints& old) {
+  std::vector<std::string> files(old.files.begin(), old.files.end());
+  v.event("cleaned");
+  v.derived("folder", old.folder.string(), "The run folder.");
+  v("dry_run", old.is_dry_run, "Whether the files are only listed.");
+  v.derived("files", files, "The old checkpoints.");
+  v("bytes", old.bytes, results::kBytes, "What their removal frees.");
+  v.when_present("skipped", old.skipped, "Why nothing is removed.");
 }
 
 std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode) {
@@ -239,6 +250,7 @@ std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMod
   for (const RunRow& run : runs) {
     OldCheckpoints& old = cleaned.emplace_back();
     old.folder = run.folder;
+    old.is_dry_run = mode == CleanMode::kDryRun;
     if (checkpoint::is_in_use(run.folder)) {
       old.skipped = concat(printable(run.folder.string()), ": a process trains in this run");
       continue;
@@ -293,20 +305,6 @@ void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, s
       << format_megabytes(bytes) << " MB; the newest and the best of each run stay\n";
 }
 
-void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
-                        std::ostream& out) {
-  for (const OldCheckpoints& old : cleaned) {
-    nlohmann::ordered_json event{{"event", "cleaned"},
-                                 {"folder", old.folder.string()},
-                                 {"dry_run", mode == CleanMode::kDryRun},
-                                 {"files", nlohmann::json::array()},
-                                 {"bytes", old.bytes}};
-    for (const Path& file : old.files) event["files"].push_back(file.string());
-    if (!old.skipped.empty()) event["skipped"] = old.skipped;
-    write_event(out, event);
-  }
-}
-
 int execute(const RunsArguments& arguments, const Context& context) {
   // A user who has not trained yet has no folder `runs`; one that is named must exist.
   std::vector<Path> folders = arguments.folders;
@@ -314,7 +312,7 @@ int execute(const RunsArguments& arguments, const Context& context) {
   const std::vector<RunRow> rows = list_runs(folders);
   if (!arguments.clean) {
     if (arguments.json) {
-      print_runs_json(rows, context.out);
+      results::print_json(RunList{rows}, context.out);
     } else {
       print_runs(rows, context.terminal_width(), context.out);
     }
@@ -322,7 +320,11 @@ int execute(const RunsArguments& arguments, const Context& context) {
   }
   const auto mode = arguments.dry_run ? CleanMode::kDryRun : CleanMode::kRemove;
   const std::vector<OldCheckpoints> cleaned = clean_runs(rows, mode);
-  (arguments.json ? print_cleaned_json : print_cleaned)(cleaned, mode, context.out);
+  if (!arguments.json) {
+    print_cleaned(cleaned, mode, context.out);
+    return kExitOk;
+  }
+  for (const OldCheckpoints& old : cleaned) results::print_json(old, context.out);
   return kExitOk;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/files/files.h"
 #include "commands/context/context.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -43,25 +44,27 @@ std::vector<RunRow> list_runs(const std::vector<Path>& folders);
 // Prints a table of at most `columns` characters per line if it is that narrow without the size of
 // the checkpoints, the device and the data; nothing: of any width.
 void print_runs(const std::vector<RunRow>& runs, std::optional<int> columns, std::ostream& out);
-// One line: {"event": "runs", "runs": [...]}.
-void print_runs_json(const std::vector<RunRow>& runs, std::ostream& out);
+// What `runs --json` prints.
+struct RunList {
+  std::vector<RunRow> runs;
+};
+void fields(results::FieldVisitor& v, RunList& list);
 
 // The checkpoints of a run that are not needed to use or to continue it.
 struct OldCheckpoints {
   Path folder;              // the run's folder
+  bool is_dry_run = false;  // nothing is removed
   std::vector<Path> files;  // all but the newest and best.safetensors
   std::int64_t bytes = 0;   // bytes that their removal frees
   std::string skipped;      // why nothing is removed: the run is in use, or its newest is damaged
 };
+void fields(results::FieldVisitor& v, OldCheckpoints& old);
 enum class CleanMode { kRemove, kDryRun };
 // Removes the old checkpoints of the runs, or only lists them. Reads the newest of each run first,
 // and holds the lock of a run while it removes them.
 std::vector<OldCheckpoints> clean_runs(const std::vector<RunRow>& runs, CleanMode mode);
 
 void print_cleaned(const std::vector<OldCheckpoints>& cleaned, CleanMode mode, std::ostream& out);
-// One line for each run: {"event": "cleaned", "folder": ..., "files": [...], ...}.
-void print_cleaned_json(const std::vector<OldCheckpoints>& cleaned, CleanMode mode,
-                        std::ostream& out);
 
 struct RunsArguments {
   std::vector<Path> folders;  // `runs` if it exists when empty

@@ -17,6 +17,7 @@
 #include "model/files/import.h"
 #include "model/table.h"
 #include "results/page/sheet.h"
+#include "results/print_json.h"
 #include "train/common_files.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
@@ -106,7 +107,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
   }
   if (arguments.json) {
-    print_model_json(measured_keys(layers, job.config), context.out);
+    results::print_json(ModelEvent{measured_keys(layers, job.config)}, context.out);
   }
 }
 

@@ -3,22 +3,25 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "backend/open.h"
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "checkpoint/safetensors.h"
 #include "config/derived.h"
 #include "model/build_model.h"
+#include "results/print_json.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
 
 namespace trainer::commands {
+
+using results::kSeconds;
+using results::kSteps;
+
 namespace {
 
 using config::Config;
@@ -266,21 +269,26 @@ void print_verification(const Verification& verification, std::ostream& out) {
   for (const std::string& note : verification.notes) out << "note: " << note << '\n';
 }
 
+void fields(results::FieldVisitor& v, Verification::Row& row) {
+  v.event("verify");
+  v("promise", row.promise, "What is verified.");
+  v("run", row.run, "Replicas and samples per replica, or how the run went.");
+  v("steps", row.steps, kSteps, "Steps of the run.");
+  v("parameters_sha256", row.sha256, "Hash of the parameters.");
+  v("distance", row.distance, {"", 0}, "Largest relative distance from the first run's variables.");
+  v("seconds", row.seconds, kSeconds, "Time of the run.");
+  v("holds", row.holds, "Whether the run agrees with the first one.");
+}
+
+void fields(results::FieldVisitor& v, Verification& verification) {
+  v.event("verified");
+  v.derived("holds", verification.holds(), "Whether all runs agree.");
+  v("notes", verification.notes, "What limits the result.");
+}
+
 void print_verification_json(const Verification& verification, std::ostream& out) {
-  using Json = nlohmann::ordered_json;
-  for (const Verification::Row& row : verification.rows) {
-    write_event(out, Json{{"event", "verify"},
-                          {"promise", spell(row.promise)},
-                          {"run", row.run},
-                          {"steps", row.steps},
-                          {"parameters_sha256", row.sha256},
-                          {"distance", row.distance},
-                          {"seconds", row.seconds},
-                          {"holds", row.holds}});
-  }
-  write_event(
-      out,
-      Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}});
+  for (const Verification::Row& row : verification.rows) results::print_json(row, out);
+  results::print_json(verification, out);
 }
 
 int execute(const VerifyArguments& arguments, const Context& context) {

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "data/open.h"
 #include "graph/graph.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -37,6 +38,7 @@ struct Verification {
   std::vector<std::string> notes;
   bool holds() const;
 };
+void fields(results::FieldVisitor& v, Verification& verification);  // without its rows
 
 struct VerifyOptions {
   std::vector<std::int64_t> replicas{1, 2, 4};
@@ -58,7 +60,7 @@ Verification verify_resume(const config::Config& config, const data::Datasets& d
                            const graph::Graph& model, const VerifyOptions& options);
 
 void print_verification(const Verification& verification, std::ostream& out);
-// Prints one line per row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
+// Prints a line of JSON per row, and one of the whole.
 void print_verification_json(const Verification& verification, std::ostream& out);
 
 struct VerifyArguments : ConfigArguments {

@@ -1,18 +1,17 @@
 #include "commands/weights/weights.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "config/values.h"
 #include "http/certificates.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -163,22 +162,35 @@ void print_weights(std::ostream& out, const config::Environment& environment) {
          "SHA-256 of the first download is recorded beside the\nfile.\n";
 }
 
+void fields(results::FieldVisitor& v, WeightFile& weights) {
+  v("name", weights.name, "The backbone.");
+  v("file", weights.file, "The name of the file.");
+  v("url", weights.url, "Where it is downloaded from.");
+  v("megabytes", weights.megabytes, {"MB", 0}, "Its size.");
+  v.derived("checksum", std::string(name_checksum(weights.checksum.kind)),
+            "The kind of the digest.");
+  v.when_present("digest", weights.checksum.hex, "The digest of the file.");
+  std::string found = weights.found.string();
+  v.when_present("found", found, "Where the file is on this machine.");
+}
+
+void fields(results::FieldVisitor& v, WeightList& list) {
+  v.event("weights");
+  v("folder", list.folder, "The folder that files are downloaded to.");
+  v("files", list.files, "The files, in the order of the backbones.");
+}
+
+void fields(results::FieldVisitor& v, DownloadEvent& event) {
+  v.event("downloaded");
+  v("name", event.name, "The backbone.");
+  v("file", event.file, "The downloaded file.");
+  v("bytes", event.bytes, results::kBytes, "Its size.");
+  v("was_there", event.was_there, "Whether it had been downloaded before.");
+}
+
 void print_weights_json(std::ostream& out, const config::Environment& environment) {
-  nlohmann::ordered_json files = nlohmann::ordered_json::array();
-  for (const WeightFile& weights : weight_files(environment)) {
-    nlohmann::ordered_json file;
-    file["name"] = weights.name;
-    file["file"] = weights.file;
-    file["url"] = weights.url;
-    file["megabytes"] = weights.megabytes;
-    file["checksum"] = name_checksum(weights.checksum.kind);
-    if (!weights.checksum.hex.empty()) file["digest"] = weights.checksum.hex;
-    if (!weights.found.empty()) file["found"] = weights.found.string();
-    files.push_back(std::move(file));
-  }
-  write_event(out, {{"event", "weights"},
-                    {"folder", config::download_folder(environment)},
-                    {"files", std::move(files)}});
+  results::print_json(WeightList{config::download_folder(environment), weight_files(environment)},
+                      out);
 }
 
 namespace {
@@ -213,11 +225,8 @@ void print_downloaded(const WeightFile& weights, const Downloaded& result, bool 
     out << describe(result) << '\n';
     return;
   }
-  write_event(out, {{"event", "downloaded"},
-                    {"name", weights.name},
-                    {"file", result.file.string()},
-                    {"bytes", result.bytes},
-                    {"was_there", result.was_there}});
+  const std::string file = result.file.string();
+  results::print_json(DownloadEvent{weights.name, file, result.bytes, result.was_there}, out);
 }
 
 }  // namespace

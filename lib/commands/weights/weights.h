@@ -8,6 +8,7 @@
 #include "commands/context/context.h"
 #include "commands/weights/download.h"
 #include "config/config.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -31,8 +32,20 @@ WeightFile find_weight_file(const std::string& name, const config::Environment& 
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
                             const DownloadProgress& progress = {});
 
+// What `weights --json` prints: the list, or a line for each file that it downloads.
+struct WeightList {
+  std::string folder;
+  std::vector<WeightFile> files;
+};
+void fields(results::FieldVisitor& v, WeightList& list);
+struct DownloadEvent {
+  std::string name, file;
+  std::int64_t bytes = 0;
+  bool was_there = false;
+};
+void fields(results::FieldVisitor& v, DownloadEvent& event);
+
 void print_weights(std::ostream& out, const config::Environment& environment);
-// One JSON object.
 void print_weights_json(std::ostream& out, const config::Environment& environment);
 
 struct WeightsArguments {

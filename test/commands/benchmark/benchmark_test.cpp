@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "commands/plan/plan_report.h"
+#include "results/print_json.h"
 #include "support/float_images.h"
 #include "train/open.h"
 
@@ -62,7 +63,7 @@ TEST_CASE("benchmark: input only prints the number of counted images") {
   std::ostringstream text, json;
   print_throughput(plain, text);
   CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
-  print_throughput_json(plain, json);
+  results::print_json(plain, json);
   CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
         std::string::npos);
 }

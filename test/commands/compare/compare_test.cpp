@@ -77,8 +77,8 @@ TEST_CASE("compare prints settings that differ, curves at common steps and resul
   const Two two({}, second);
   const Comparison comparison = two.compared(0.9);
   REQUIRE(comparison.settings.size() == 1);
-  CHECK(comparison.settings[0].key == "train.batch_size");
-  CHECK(comparison.settings[0].values == std::vector<std::string>{"32", "64"});
+  CHECK(comparison.settings[0].first == "train.batch_size");
+  CHECK(comparison.settings[0].second == std::vector<std::string>{"32", "64"});
   std::string steps;
   for (const auto& point : comparison.curve) {
     if (point.metric == "train loss") steps += std::to_string(point.step) + " ";
@@ -261,7 +261,7 @@ TEST_CASE("diff finds the first step that differs and its fields") {
     REQUIRE(found.fields.size() == 1);
     CHECK(found.fields[0].field == LedgerField::kParameters);
     REQUIRE(found.settings.size() == 1);
-    CHECK(found.settings[0].key == "program");
+    CHECK(found.settings[0].first == "program");
     std::ostringstream out;
     print_diff(found, out);
     CHECK(out.str().find("first difference at step 2, the last equal one is 1: samples and "

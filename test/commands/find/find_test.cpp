@@ -105,7 +105,7 @@ TEST_CASE("suggest_rate gives nothing where the loss does not fall or does not r
   CHECK(suggested <= 1);
   rising.diverged = true;
   std::ostringstream out;
-  print_range_test(rising, "optimizer.adam.learning_rate", out);
+  print_range_test(rising, out);
   CHECK(out.str().find("the loss diverges beyond 10") != std::string::npos);
   CHECK(out.str().find("no clear minimum") != std::string::npos);
 }

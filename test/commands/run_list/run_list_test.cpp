@@ -7,6 +7,7 @@
 
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
+#include "results/print_json.h"
 #include "results/support.h"
 #include "support/contains.h"
 
@@ -66,7 +67,7 @@ TEST_CASE("runs lists folders of runs and of sweeps, the oldest run first with i
   CHECK(contains(table.str(), "2026-11-27 00:06"));
   CHECK(contains(table.str(), "test/accuracy 0.9500"));
   std::ostringstream json;
-  print_runs_json(rows, json);
+  results::print_json(RunList{rows}, json);
   const auto event = test::Json::parse(json.str());
   CHECK(event["runs"][1]["best"]["checkpoint"] == "best");
   CHECK(event["runs"][0]["best"].is_null());
