@@ -8,6 +8,7 @@
 #include "commands/sweep/sweep_print.h"
 #include "results/pages/html.h"
 #include "results/sweeps/table.h"
+#include "results/sweeps/table_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "results/sweeps/table.h"
+#include "results/sweeps/table_json.h"
 
 namespace trainer::commands {
 namespace {

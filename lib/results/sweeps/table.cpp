@@ -2,26 +2,61 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
 
 #include "base/error.h"
 #include "base/formats/csv.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "results/sweeps/table_json.h"
 
 namespace trainer::results {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kMebibyte = 1 << 20;
 constexpr const char* kIntervalLow = "accuracy_low";
 constexpr const char* kIntervalHigh = "accuracy_high";
 
-std::vector<Column> all_columns() {
+std::string find_value(const SummaryRow& row, const std::string& key) {
+  for (const auto& [name, value] : row.values) {
+    if (name == key) return value;
+  }
+  return "";
+}
+
+// Returns true for the column of runs if each row has one run, and for the column of replicas if a
+// value of the sweep gives their number.
+bool repeats_value(const Column& column, const Summary& summary) {
+  return std::ranges::all_of(summary.rows, [&](const SummaryRow& row) {
+    if (column.key == "runs") return row.runs + row.missing == 1;
+    if (column.key != "replicas") return false;
+    const std::string given =
+        find_value(row, "parallel.gpus") + find_value(row, "parallel.replicas");  // never both
+    return row.runs == 0 || given == std::to_string(row.replicas);
+  });
+}
+
+std::string format_cell(const Column& column, const SummaryRow& row) {
+  const std::optional<double> value = column.value(row);
+  if (!value) return "-";
+  if (column.key == kIntervalLow) {
+    return concat(fixed(*value, column.decimals), "-", fixed(row.accuracy->high, column.decimals));
+  }
+  return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
+}
+
+Table make_table(const std::vector<std::vector<std::string>>& cells) {
+  std::vector<std::size_t> right(cells.front().size());
+  std::iota(right.begin(), right.end(), std::size_t{0});
+  Table table(cells.front(), right);
+  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
+  return table;
+}
+
+}  // namespace
+
+std::vector<Column> list_columns() {
   using Row = SummaryRow;
   const auto runs_only = [](auto value) {
     return [value](const Row& row) -> std::optional<double> {
@@ -67,63 +102,8 @@ std::vector<Column> all_columns() {
           {"cost_to_accuracy", "cost to accuracy", 4, maybe(&Row::cost_to_accuracy)}};
 }
 
-std::string find_value(const SummaryRow& row, const std::string& key) {
-  for (const auto& [name, value] : row.values) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
-// Returns true for the column of runs if each row has one run, and for the column of replicas if a
-// value of the sweep gives their number.
-bool repeats_value(const Column& column, const Summary& summary) {
-  return std::ranges::all_of(summary.rows, [&](const SummaryRow& row) {
-    if (column.key == "runs") return row.runs + row.missing == 1;
-    if (column.key != "replicas") return false;
-    const std::string given =
-        find_value(row, "parallel.gpus") + find_value(row, "parallel.replicas");  // never both
-    return row.runs == 0 || given == std::to_string(row.replicas);
-  });
-}
-
-std::string format_cell(const Column& column, const SummaryRow& row) {
-  const std::optional<double> value = column.value(row);
-  if (!value) return "-";
-  if (column.key == kIntervalLow) {
-    return concat(fixed(*value, column.decimals), "-", fixed(row.accuracy->high, column.decimals));
-  }
-  return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
-}
-
-Json make_json(const PointState& point, ScoredCheckpoint checkpoint) {
-  Json json{{"name", point.point.name}, {"state", to_string(point.kind)}};
-  for (const auto& [key, value] : point.point.values) json["values"][key] = value;
-  if (point.has_failed()) {
-    json["code"] = point.code;
-    json["message"] = point.message;
-  }
-  if (!point.run) return json;
-  json["images_per_second"] = images_per_second(*point.run);
-  json["total_seconds"] = total_steps(*point.run).seconds;
-  if (const auto result = find_scored_result(*point.run, checkpoint)) {
-    json["accuracy"] = result->metrics.accuracy;
-    json["checkpoint"] = to_string(result->checkpoint);
-  }
-  return json;
-}
-
-Table make_table(const std::vector<std::vector<std::string>>& cells) {
-  std::vector<std::size_t> right(cells.front().size());
-  std::iota(right.begin(), right.end(), std::size_t{0});
-  Table table(cells.front(), right);
-  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
-  return table;
-}
-
-}  // namespace
-
 std::vector<Column> choose_columns(const Summary& summary) {
-  std::vector<Column> columns = all_columns();
+  std::vector<Column> columns = list_columns();
   std::erase_if(columns, [&](const Column& column) {
     return std::ranges::none_of(
         summary.rows, [&](const SummaryRow& row) { return column.value(row).has_value(); });
@@ -216,42 +196,6 @@ std::string table_markdown(const Summary& summary) {
     if (!sentence.empty()) text += "\n" + sentence + "\n";
   }
   return text;
-}
-
-std::string table_json(const Summary& summary) {
-  Json json{{"event", "sweep"}, {"name", summary.name}};
-  json["rows"] = Json::array();
-  for (const SummaryRow& row : summary.rows) {
-    Json line = Json::object();
-    line["values"] = Json::object();
-    for (const auto& [key, value] : row.values) line["values"][key] = value;
-    for (const Column& column : choose_columns(summary)) {
-      const std::optional<double> value = column.value(row);
-      line[column.key] = value ? Json(*value) : Json();
-    }
-    line["missing"] = row.missing;
-    line["verdict"] = row.verdict;
-    json["rows"].push_back(std::move(line));
-  }
-  json["points"] = Json::array();
-  for (const PointState& point : summary.points) {
-    json["points"].push_back(make_json(point, summary.checkpoint));
-  }
-  if (summary.wanted_accuracy) {
-    json["wanted_accuracy"] = *summary.wanted_accuracy;
-    const std::optional<BestToAccuracy>& best = summary.best_to_accuracy;
-    json["cheapest"] = best ? Json(make_label(summary, summary.rows[best->row])) : Json();
-  }
-  return to_json_line(json);
-}
-
-std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
-                       std::optional<double> eta_seconds) {
-  Json json = make_json(state, checkpoint);
-  if (eta_seconds) json["eta_seconds"] = *eta_seconds;
-  Json line{{"event", "point"}};
-  line.update(json);
-  return to_json_line(line);
 }
 
 void write_tables(const Summary& summary, const Path& folder) {

@@ -19,6 +19,7 @@ struct Column {
   std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
   bool is_share = false;  // printed to people as a whole percentage
 };
+std::vector<Column> list_columns();
 // Returns the columns for which some row has a number.
 std::vector<Column> choose_columns(const Summary& summary);
 // Returns, for people, the heading and the rows as text: the values, the columns and the verdict.
@@ -38,12 +39,6 @@ void print_summary(const Summary& summary, const Path& folder, std::optional<int
                    std::ostream& out);
 std::string table_csv(const Summary& summary);  // the numbers have all digits
 std::string table_markdown(const Summary& summary);
-// {"event":"sweep",...} with rows and points, one line.
-std::string table_json(const Summary& summary);
-
-// {"event":"point",...} of a point that is over, one line.
-std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
-                       std::optional<double> eta_seconds);
 
 // table.csv, table.json and table.md in the sweep's folder.
 void write_tables(const Summary& summary, const Path& folder);

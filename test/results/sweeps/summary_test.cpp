@@ -8,6 +8,7 @@
 #include "engine/metrics/metrics.h"
 #include "results/sweeps/support.h"
 #include "results/sweeps/table.h"
+#include "results/sweeps/table_json.h"
 #include "support/contains.h"
 
 namespace trainer::results {

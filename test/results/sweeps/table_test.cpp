@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "results/sweeps/support.h"
+#include "results/sweeps/table_json.h"
 #include "support/contains.h"
 
 namespace trainer::results {

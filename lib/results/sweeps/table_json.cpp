@@ -1,0 +1,95 @@
+#include "results/sweeps/table_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/formats/json.h"
+#include "results/json.h"
+#include "results/sweeps/table.h"
+
+namespace trainer::results {
+namespace {
+
+SweepPoint make_point(const PointState& state, ScoredCheckpoint checkpoint) {
+  SweepPoint point;
+  point.name = state.point.name;
+  point.state = to_string(state.kind);
+  point.values = state.point.values;
+  if (state.has_failed()) {
+    point.code = state.code;
+    point.message = state.message;
+  }
+  if (!state.run) return point;
+  point.images_per_second = images_per_second(*state.run);
+  point.total_seconds = total_steps(*state.run).seconds;
+  if (const auto result = find_scored_result(*state.run, checkpoint)) {
+    point.accuracy = result->metrics.accuracy;
+    point.checkpoint = to_string(result->checkpoint);
+  }
+  return point;
+}
+
+}  // namespace
+
+void fields(FieldVisitor& v, SweepRow& row) {
+  v("values", row.row.values, "The values of the config, by key.");
+  for (const Column& column : list_columns()) {
+    std::optional<std::optional<double>> number;  // null for a row without it
+    if (std::ranges::find(row.columns, column.key) != row.columns.end()) {
+      number.emplace(column.value(row.row));
+    }
+    v.when_present(column.key.c_str(), number, column.heading.c_str());
+  }
+  v("missing", row.row.missing, "Runs that failed, were stopped or have not started.");
+  v("verdict", row.row.verdict, "What limits the speed, and why runs are missing.");
+}
+
+void fields(FieldVisitor& v, SweepPoint& point) {
+  v("name", point.name, "The folder of the run.");
+  v("state", point.state, "Whether it has finished.");
+  v.when_present("values", point.values, "The values of the config, by key.");
+  v.when_present("code", point.code, "Exit code of a run that failed.");
+  v.when_present("message", point.message, "The error of a run that failed.");
+  v.when_present("images_per_second", point.images_per_second, {"images/s", 0}, "Throughput.");
+  v.when_present("total_seconds", point.total_seconds, kSeconds, "Time of all steps.");
+  v.when_present("accuracy", point.accuracy, kShare, "Accuracy on test or validation samples.");
+  v.when_present("checkpoint", point.checkpoint, "That of the accuracy: best or last.");
+}
+
+void fields(FieldVisitor& v, SweepTable& table) {
+  v.event("sweep");
+  v("name", table.name, "The name of the sweep.");
+  v("rows", table.rows, "The combinations of values, each over its seeds.");
+  v("points", table.points, "The runs.");
+  v.when_present("wanted_accuracy", table.wanted_accuracy, kShare, "That of --to-accuracy.");
+  v.when_present("cheapest", table.cheapest,
+                 "The combination that reaches it for the least money or time; null if none does.");
+}
+
+void fields(FieldVisitor& v, PointEvent& event) {
+  v.event("point");
+  fields(v, event.point);
+  v.when_present("eta_seconds", event.eta_seconds, kSeconds, "Time to the end of the sweep.");
+}
+
+std::string table_json(const Summary& summary) {
+  SweepTable table{summary.name, {}, {}, summary.wanted_accuracy, {}};
+  std::vector<std::string> columns;
+  for (const Column& column : choose_columns(summary)) columns.push_back(column.key);
+  for (const SummaryRow& row : summary.rows) table.rows.push_back({row, columns});
+  for (const PointState& point : summary.points) {
+    table.points.push_back(make_point(point, summary.checkpoint));
+  }
+  if (summary.wanted_accuracy) table.cheapest.emplace();
+  if (const auto& best = summary.best_to_accuracy; best && table.cheapest) {
+    *table.cheapest = make_label(summary, summary.rows[best->row]);
+  }
+  return to_json_line(to_json(table));
+}
+
+std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
+                       std::optional<double> eta_seconds) {
+  return to_json_line(to_json(PointEvent{make_point(state, checkpoint), eta_seconds}));
+}
+
+}  // namespace trainer::results
