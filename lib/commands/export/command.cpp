@@ -9,6 +9,7 @@
 #include "model/files/export.h"
 #include "model/files/onnx.h"
 #include "model/files/scale_logits.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -51,7 +52,8 @@ int execute(const ExportArguments& arguments, const Context& context) {
                        arguments.output, temperature.value);
   }
   if (arguments.json) {
-    print_exported_json(opened, format, arguments.output, temperature, context.out);
+    results::print_json(make_export_event(opened, format, arguments.output, temperature),
+                        context.out);
   } else if (!arguments.quiet) {
     const bool is_best = opened.checkpoint == results::CheckpointChoice::kBest;
     const std::string what =

@@ -1,10 +1,12 @@
 // The JSON event of `trainer export`.
 #pragma once
 
-#include <ostream>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "inference/open_model/open_model.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -14,10 +16,16 @@ struct ExportedTemperature {
   bool is_applied = true;  // false if the user of the file has to divide the logits by it
 };
 
-// Prints {"event":"exported","output":...,"format":...,"run":...,"step":...}, and of a calibrated
-// model "temperature" and "temperature_applied".
-void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
-                         const std::string& output, const ExportedTemperature& temperature,
-                         std::ostream& out);
+struct ExportEvent {
+  std::string output, format, run;
+  std::int64_t step = 0;
+  std::string checkpoint;                   // "best", "last" or ""
+  std::optional<double> temperature;        // set for a calibrated model
+  std::optional<bool> temperature_applied;  // set for a calibrated model
+};
+void fields(results::FieldVisitor& v, ExportEvent& event);
+
+ExportEvent make_export_event(const inference::OpenedModel& opened, const std::string& format,
+                              const std::string& output, const ExportedTemperature& temperature);
 
 }  // namespace trainer::commands

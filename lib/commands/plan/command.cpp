@@ -13,6 +13,7 @@
 #include "config/machine.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
+#include "results/print_json.h"
 #include "train/host_memory.h"
 #include "train/process_group.h"
 #include "train/resolve_batch_size.h"
@@ -65,7 +66,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
     print_device(report, device, context.out, context.terminal_width());
   }
   if (simulation) {
-    (arguments.json ? print_simulation_json : print_simulation)(*simulation, context.out);
+    (arguments.json ? results::print_json<Simulation> : print_simulation)(*simulation, context.out);
   }
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? context.errors : context.out;

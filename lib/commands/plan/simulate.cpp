@@ -1,11 +1,9 @@
 #include "commands/plan/simulate.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "commands/measure/measured.h"
 #include "train/open.h"
@@ -15,8 +13,6 @@
 
 namespace trainer::commands {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kDecisionBytes =
     static_cast<std::int64_t>(sizeof(train::StepVerdict::Numbers));
@@ -51,21 +47,6 @@ void print_rows(const std::string& title, const std::vector<Forecast>& rows, std
                row.communication > 0 ? percent(row.hidden()) : ""});
   }
   table.print(out, "    ");
-}
-
-Json rows_json(const std::vector<Forecast>& rows) {
-  Json list = Json::array();
-  for (const Forecast& row : rows) {
-    list.push_back({{"workers", row.workers},
-                    {"samples", row.samples},
-                    {"step_seconds", row.step_seconds},
-                    {"images_per_second", row.images_per_second},
-                    {"efficiency", row.efficiency},
-                    {"communication_seconds", row.communication},
-                    {"exposed_seconds", row.exposed},
-                    {"hidden", row.hidden()}});
-  }
-  return list;
 }
 
 }  // namespace
@@ -174,24 +155,36 @@ void print_simulation(const Simulation& simulation, std::ostream& out) {
   print_rows("strong scaling: the samples of a step stay the same", simulation.strong, out);
 }
 
-void print_simulation_json(const Simulation& simulation, std::ostream& out) {
-  const StepProfile& profile = simulation.profile;
-  Json buckets = Json::array();
-  for (const StepProfile::Bucket& bucket : profile.buckets) {
-    buckets.push_back({{"bytes", bucket.bytes}, {"ready_seconds", bucket.ready}});
-  }
-  write_event(out, Json{{"event", "simulation"},
-                        {"bandwidth", simulation.link.bandwidth},
-                        {"latency", simulation.link.latency},
-                        {"samples", profile.samples},
-                        {"step_seconds", profile.seconds},
-                        {"constant_seconds", profile.constant},
-                        {"source", profile.source},
-                        {"gradient_bytes", profile.gradient_bytes()},
-                        {"buckets", std::move(buckets)},
-                        {"batch_norm_messages", profile.statistics},
-                        {"weak", rows_json(simulation.weak)},
-                        {"strong", rows_json(simulation.strong)}});
+void fields(results::FieldVisitor& v, StepProfile::Bucket& bucket) {
+  v("bytes", bucket.bytes, results::kBytes, "Gradients that are reduced at once.");
+  v("ready_seconds", bucket.ready, results::kSeconds, "Time in the step until they are known.");
+}
+
+void fields(results::FieldVisitor& v, Forecast& row) {
+  v("workers", row.workers, "Workers.");
+  v("samples", row.samples, results::kSamples, "Samples of a step of all workers.");
+  v("step_seconds", row.step_seconds, results::kSeconds, "Time of a step.");
+  v("images_per_second", row.images_per_second, {"images/s", 0}, "Throughput of all workers.");
+  v("efficiency", row.efficiency, "Throughput relative to as many times one worker.");
+  v("communication_seconds", row.communication, results::kSeconds, "Time of messages in a step.");
+  v("exposed_seconds", row.exposed, results::kSeconds, "Communication that lengthens the step.");
+  v.derived("hidden", row.hidden(), results::kShare, "Communication that does not.");
+}
+
+void fields(results::FieldVisitor& v, Simulation& simulation) {
+  StepProfile& profile = simulation.profile;
+  v.event("simulation");
+  v("bandwidth", simulation.link.bandwidth, {"bytes/s", 0}, "Bandwidth of the link, each way.");
+  v("latency", simulation.link.latency, results::kSeconds, "Time of a message's first byte.");
+  v("samples", profile.samples, results::kSamples, "Samples of a step of one worker.");
+  v("step_seconds", profile.seconds, results::kSeconds, "Time of a step of one worker.");
+  v("constant_seconds", profile.constant, results::kSeconds, "Part of it for any samples.");
+  v("source", profile.source, "Where the time is from.");
+  v.derived("gradient_bytes", profile.gradient_bytes(), results::kBytes, "Gradients of a step.");
+  v("buckets", profile.buckets, "The gradients, in the order in which they are sent.");
+  v("batch_norm_messages", profile.statistics, results::kBytes, "Size of each message in a step.");
+  v("weak", simulation.weak, "Forecasts for the same samples per worker.");
+  v("strong", simulation.strong, "Forecasts for the same samples in all.");
 }
 
 }  // namespace trainer::commands

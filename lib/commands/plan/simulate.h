@@ -11,6 +11,7 @@
 #include "commands/plan/link.h"
 #include "commands/plan/step_profile.h"
 #include "config/config.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -40,6 +41,7 @@ struct Simulation {
   std::vector<Forecast> weak;    // the profile's samples per worker
   std::vector<Forecast> strong;  // the profile's samples in all
 };
+void fields(results::FieldVisitor& v, Simulation& simulation);
 // 1, 2, 4, ... and `workers`; strong scaling as far as each worker has a sample.
 Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Collective collective,
                     const Link& link);
@@ -59,7 +61,5 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
                     const std::optional<graph::Graph>& model);
 
 void print_simulation(const Simulation& simulation, std::ostream& out);
-// One line of JSON, {"event":"simulation",...}.
-void print_simulation_json(const Simulation& simulation, std::ostream& out);
 
 }  // namespace trainer::commands

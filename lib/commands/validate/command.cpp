@@ -8,6 +8,7 @@
 #include "commands/validate/validation_json.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
+#include "results/print_json.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 #include "train/warnings.h"
@@ -54,13 +55,13 @@ int execute(const ValidateArguments& arguments, const Context& context) {
       context.warn(model::missing_weights(config.model, context.environment));
       const std::vector<Unchecked> unchecked = list_unchecked(config, checked);
       if (arguments.json) {
-        print_validated_json(path, unchecked, context.out);
+        results::print_json(Validation{path, true, {}, unchecked}, context.out);
       } else {
         context.out << path << ": ok; " << to_text(unchecked) << '\n';
       }
     } catch (const Error& error) {
       if (arguments.json) {
-        print_validated_json(path, error, context.out);
+        results::print_json(Validation{path, false, list_errors(error)}, context.out);
       } else {
         context.errors << error.what() << '\n';
       }

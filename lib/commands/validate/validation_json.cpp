@@ -1,46 +1,41 @@
 #include "commands/validate/validation_json.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/formats/json.h"
-
 namespace trainer::commands {
-namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json make_place(const Diagnostic& diagnostic) {
-  Json place = Json::object();
-  if (!diagnostic.loc.file.empty()) place["file"] = diagnostic.loc.file;
-  if (diagnostic.loc.line > 0) {
-    place["line"] = diagnostic.loc.line;
-    place["column"] = diagnostic.loc.column;
+std::vector<ValidationError> list_errors(const Error& error) {
+  const auto* located = dynamic_cast<const ConfigError*>(&error);
+  if (located == nullptr) return {{"", {}, {}, error.what()}};
+  std::vector<ValidationError> errors;
+  for (const Diagnostic& each : located->diagnostics()) {
+    ValidationError& one = errors.emplace_back();
+    one.file = each.loc.file;
+    if (each.loc.line > 0) {
+      one.line = each.loc.line;
+      one.column = each.loc.column;
+    }
+    one.message = each.message;
   }
-  place["message"] = diagnostic.message;
-  return place;
+  return errors;
 }
 
-}  // namespace
-
-void print_validated_json(const std::string& config, const std::vector<Unchecked>& unchecked,
-                          std::ostream& out) {
-  Json event{{"event", "validated"}, {"config", config}, {"ok", true}};
-  event["errors"] = Json::array();
-  event["not_checked"] = Json::array();
-  for (const Unchecked& one : unchecked) {
-    event["not_checked"].push_back({{"what", one.what}, {"command", one.command}});
-  }
-  write_event(out, event);
+void fields(results::FieldVisitor& v, ValidationError& error) {
+  v.when_present("file", error.file, "The file that has the error.");
+  v.when_present("line", error.line, "Its line, from 1.");
+  v.when_present("column", error.column, "Its column, from 1.");
+  v("message", error.message, "What is wrong.");
 }
 
-void print_validated_json(const std::string& config, const Error& error, std::ostream& out) {
-  Json errors = Json::array();
-  if (const auto* located = dynamic_cast<const ConfigError*>(&error)) {
-    for (const Diagnostic& each : located->diagnostics()) errors.push_back(make_place(each));
-  } else {
-    errors.push_back({{"message", error.what()}});
-  }
-  write_event(out, {{"event", "validated"}, {"config", config}, {"ok", false}, {"errors", errors}});
+void fields(results::FieldVisitor& v, Unchecked& unchecked) {
+  v("what", unchecked.what, "What is not checked.");
+  v("command", unchecked.command, "The command that checks it.");
+}
+
+void fields(results::FieldVisitor& v, Validation& validation) {
+  v.event("validated");
+  v("config", validation.config, "The file of the config.");
+  v("ok", validation.ok, "Whether it is valid.");
+  v("errors", validation.errors, "What is wrong.");
+  v.when_present("not_checked", validation.unchecked, "What may be wrong in a valid config.");
 }
 
 }  // namespace trainer::commands

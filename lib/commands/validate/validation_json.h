@@ -1,21 +1,31 @@
 // The JSON event of `trainer validate`.
 #pragma once
 
-#include <ostream>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "commands/validate/unchecked.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
-// Prints {"event":"validated","config":...,"ok":true,"errors":[],"not_checked":[{"what":...,
-// "command":...}]} of a valid config.
-void print_validated_json(const std::string& config, const std::vector<Unchecked>& unchecked,
-                          std::ostream& out);
-// Prints {"event":"validated","config":...,"ok":false,"errors":[{"file":...,"line":...,
-// "column":...,"message":...}]}. An error without a place in a file has only a message.
-void print_validated_json(const std::string& config, const Error& error, std::ostream& out);
+struct ValidationError {
+  std::string file;                 // empty for an error without a place in a file
+  std::optional<int> line, column;  // set if they are known
+  std::string message;
+};
+
+struct Validation {
+  std::string config;
+  bool ok = true;
+  std::vector<ValidationError> errors = {};
+  std::optional<std::vector<Unchecked>> unchecked = {};  // set for a valid config
+};
+void fields(results::FieldVisitor& v, Validation& validation);
+
+// Returns what is wrong in a config.
+std::vector<ValidationError> list_errors(const Error& error);
 
 }  // namespace trainer::commands

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "data/open.h"
+#include "results/print_json.h"
 #include "support/model.h"
 #include "train/schedule/step_verdict.h"
 
@@ -127,7 +128,7 @@ TEST_CASE("simulate computes weak and strong scaling") {
   std::ostringstream text, json;
   print_simulation(real, text);
   CHECK(text.str().find("10.000 Gbit/s each way, 20.0 us") != std::string::npos);
-  print_simulation_json(real, json);
+  results::print_json(real, json);
   CHECK(json.str().find("{\"event\":\"simulation\"") == 0);
 }
 
