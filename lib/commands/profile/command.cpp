@@ -11,6 +11,7 @@
 #include "commands/profile/profile_print.h"
 #include "commands/profile/trace_file.h"
 #include "model/build_model.h"
+#include "results/print_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {
@@ -43,7 +44,7 @@ int execute(const ProfileArguments& arguments, const Context& context) {
   profile.input = profile_input(*data.train, config, arguments.seconds, rate, layers.ranks);
   profile.input.list_seconds = listed.count();
   write_file_atomic(arguments.trace, trace_json(layers));
-  (arguments.json ? print_profile_json : print_profile)(profile, context.out);
+  (arguments.json ? results::print_json<Profile> : print_profile)(profile, context.out);
   if (!arguments.json) {
     context.out << "trace: " << arguments.trace << "; open it in ui.perfetto.dev\n";
   }

@@ -1,18 +1,15 @@
 #include "commands/profile/profile_print.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 
 namespace trainer::commands {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using engine::StepPhase;
+using results::kSeconds;
 
 double per_second(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
@@ -122,43 +119,57 @@ void print_profile(const Profile& profile, std::ostream& out) {
   print_input(profile, out);
 }
 
-void print_profile_json(const Profile& profile, std::ostream& out) {
-  const LayerProfile& layers = profile.layers;
-  Json rows = Json::array();
-  for (const ProfileRow& row : layers.rows) {
-    rows.push_back({{"name", row.name},
-                    {"layer", row.is_layer},
-                    {"forward_seconds", row.forward_seconds},
-                    {"backward_seconds", row.backward_seconds},
-                    {"flops", row.flops},
-                    {"bytes", row.bytes},
-                    {"least_seconds", least_seconds(row, profile.limits)},
-                    {"implementations", row.implementations}});
-  }
-  Json stages = Json::object();
+// A row with the least time that its layer could take.
+struct TimedRow {
+  ProfileRow row;
+  double least_seconds = 0;
+};
+
+void fields(results::FieldVisitor& v, TimedRow& timed) {
+  ProfileRow& row = timed.row;
+  v("name", row.name, "The layer, or what else a device does.");
+  v("layer", row.is_layer, "Whether it is a layer.");
+  v("forward_seconds", row.forward_seconds, kSeconds, "Time of forward in a step.");
+  v("backward_seconds", row.backward_seconds, kSeconds, "Time of backward in a step.");
+  v("flops", row.flops, {"FLOP", 0}, "Operations of all ranks.");
+  v("bytes", row.bytes, results::kBytes, "Operands of all ranks.");
+  v("least_seconds", timed.least_seconds, kSeconds, "The least time on this machine; 0: unknown.");
+  v("implementations", row.implementations, "How forward and backward are computed.");
+}
+
+void fields(results::FieldVisitor& v, InputProfile& input) {
+  std::vector<std::pair<std::string, double>> stages;
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
-    stages[spell(static_cast<data::ReadStage>(i))] = profile.input.stages[i];
+    stages.emplace_back(spell(static_cast<data::ReadStage>(i)), input.stages[i]);
   }
-  stages["batch"] = profile.input.batch_seconds;
-  write_event(out, {{"event", "profile"},
-                    {"device", layers.device},
-                    {"steps", layers.timeline.steps.size()},
-                    {"samples", layers.samples},
-                    {"step_seconds", layers.step_seconds},
-                    {"loop_seconds", layers.loop_seconds},
-                    {"launches_in_flight", layers.launches_in_flight},
-                    {"rows_seconds", layers.seconds_of_rows()},
-                    {"peak_flops", profile.limits.peak_flops},
-                    {"memory_bandwidth", profile.limits.bandwidth.memory},
-                    {"cache_bandwidth", profile.limits.bandwidth.cache},
-                    {"rows", std::move(rows)},
-                    {"input",
-                     {{"list_seconds", profile.input.list_seconds},
-                      {"stage_seconds", std::move(stages)},
-                      {"images_per_second", profile.input.images_per_second},
-                      {"loader", profile.input.loader},
-                      {"devices_fed", profile.input.devices_fed},
-                      {"suggested_threads", profile.input.suggested_threads}}}});
+  stages.emplace_back("batch", input.batch_seconds);
+  v("list_seconds", input.list_seconds, kSeconds, "Time of finding the samples, once.");
+  v.derived("stage_seconds", stages, kSeconds, "Time of a sample on one thread, by stage.");
+  v("images_per_second", input.images_per_second, {"images/s", 0}, "Throughput of the loader.");
+  v("loader", input.loader, "How it reads ahead.");
+  v("devices_fed", input.devices_fed, "Devices that it supplies.");
+  v("suggested_threads", input.suggested_threads, "Threads that the devices of the config need.");
+}
+
+void fields(results::FieldVisitor& v, Profile& profile) {
+  LayerProfile& layers = profile.layers;
+  std::vector<TimedRow> rows;
+  for (const ProfileRow& row : layers.rows) {
+    rows.push_back({row, least_seconds(row, profile.limits)});
+  }
+  v.event("profile");
+  v("device", layers.device, "The device.");
+  v.derived("steps", layers.timeline.steps.size(), results::kSteps, "Steps that were recorded.");
+  v("samples", layers.samples, results::kSamples, "Samples of a step.");
+  v("step_seconds", layers.step_seconds, kSeconds, "Time of a step that is waited for.");
+  v("loop_seconds", layers.loop_seconds, kSeconds, "Time of a step as training runs it.");
+  v("launches_in_flight", layers.launches_in_flight, "Steps that training has in flight.");
+  v.derived("rows_seconds", layers.seconds_of_rows(), kSeconds, "Time of all rows.");
+  v("peak_flops", profile.limits.peak_flops, {"FLOP/s", 0}, "Measured peak; 0: not measured.");
+  v("memory_bandwidth", profile.limits.bandwidth.memory, {"bytes/s", 0}, "That of memory.");
+  v("cache_bandwidth", profile.limits.bandwidth.cache, {"bytes/s", 0}, "That of second caches.");
+  v.derived("rows", rows, "Layers in the order of forward, then the rest.");
+  v("input", profile.input, "How fast training data is read.");
 }
 
 }  // namespace trainer::commands

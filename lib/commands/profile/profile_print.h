@@ -6,6 +6,7 @@
 #include "commands/profile/input_profile.h"
 #include "commands/profile/layer_profile.h"
 #include "commands/profile/limits.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -14,9 +15,8 @@ struct Profile {
   InputProfile input;
   Limits limits;
 };
+void fields(results::FieldVisitor& v, Profile& profile);
 
 void print_profile(const Profile& profile, std::ostream& out);
-// {"event":"profile",...} on one line.
-void print_profile_json(const Profile& profile, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -16,6 +16,7 @@
 #include "data/open.h"
 #include "data/samples/stage_times.h"
 #include "model/build_model.h"
+#include "results/print_json.h"
 #include "support/model.h"
 #include "train/open.h"
 
@@ -180,7 +181,7 @@ TEST_CASE("profile is printed as text and as a JSON event") {
   profile.input.cores = 2;
   std::ostringstream text, line;
   print_profile(profile, text);
-  print_profile_json(profile, line);
+  results::print_json(profile, line);
   for (const char* part :
        {"2 steps of 16 samples on ", "layer ", "first", "GFLOP/s", "of a step of ",
         "peak: 1.0 GFLOP/s", "of limit", "memory, 2.0 GB/s, or through the second caches, 8.0 GB/s",
