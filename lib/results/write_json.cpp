@@ -54,6 +54,6 @@ Json write_json(Value& value) {
   return writer.take();
 }
 
-void print_json_line(Value& value, std::ostream& out) { write_event(out, write_json(value)); }
+std::string write_line(Value& value) { return to_json_line(write_json(value)) + "\n"; }
 
 }  // namespace trainer::results

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "commands/data/check_print.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
 
 using data::ArrayCheck;
 using data::ArraySplitCheck;
-using Json = nlohmann::ordered_json;
 
 // Returns the classes with the most and the fewest samples; nullopt without classes.
 std::optional<std::pair<std::size_t, std::size_t>> find_extremes(const ArraySplitCheck& split) {
@@ -78,32 +76,50 @@ std::string to_text(const ArrayCheck& check) {
   return text;
 }
 
+// A split of arrays as a line of JSON.
+struct ArraySplit {
+  ArraySplitCheck check;
+  std::vector<std::string> classes;
+};
+
+void fields(results::FieldVisitor& v, ArraySplit& split) {
+  ArraySplitCheck& check = split.check;
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  for (std::size_t i = 0; i < check.per_class.size(); ++i) {
+    counts.emplace_back(split.classes[i], check.per_class[i]);
+  }
+  std::optional<double> imbalance = find_imbalance(check);
+  v.event("split");
+  v("split", check.split, "The split.");
+  v("samples", check.samples, "Samples of the split.");
+  v.derived("class_counts", counts, "Samples of each class or label.");
+  v.derived("shape", check.shape.dims(), "Height, width and channels.");
+  v.derived("type", std::string(to_string(check.type)), "Type of the values.");
+  v.derived("values", std::vector<double>{check.low, check.high}, "The least and the largest.");
+  v("constant", check.constant, "Samples all of whose values are equal.");
+  v("copies", check.copies, "Samples that equal an earlier one of the split.");
+  v.when_present("imbalance", imbalance, "Samples of the largest class per one of the smallest.");
+}
+
+// What all splits have in common, as a line of JSON.
+struct ArrayData {
+  ArrayCheck check;
+};
+
+void fields(results::FieldVisitor& v, ArrayData& data) {
+  v.event("data");
+  v.derived("clean", data.check.clean(), "Whether no samples are shared or in conflict.");
+  v("classes", data.check.classes, "The classes or labels.");
+  v("shared", data.check.shared, "Equal samples in two splits.");
+  v("conflicts", data.check.conflicts, "Equal samples with different labels.");
+}
+
 std::string to_json(const ArrayCheck& check) {
   std::string text;
-  const auto add = [&text](const Json& line) { text += to_json_line(line) + '\n'; };
   for (const ArraySplitCheck& split : check.splits) {
-    Json counts = Json::object();
-    for (std::size_t i = 0; i < split.per_class.size(); ++i) {
-      append_key(counts, check.classes[i], split.per_class[i]);
-    }
-    Json line{{"event", "split"},
-              {"split", to_string(split.split)},
-              {"samples", split.samples},
-              {"class_counts", std::move(counts)},
-              {"shape", split.shape.dims()},
-              {"type", to_string(split.type)},
-              {"values", {split.low, split.high}},
-              {"constant", split.constant},
-              {"copies", split.copies}};
-    if (const auto imbalance = find_imbalance(split)) line["imbalance"] = *imbalance;
-    add(line);
+    text += results::to_line(ArraySplit{split, check.classes});
   }
-  add({{"event", "data"},
-       {"clean", check.clean()},
-       {"classes", check.classes},
-       {"shared", check.shared},
-       {"conflicts", check.conflicts}});
-  return text;
+  return text + results::to_line(ArrayData{check});
 }
 
 }  // namespace trainer::commands

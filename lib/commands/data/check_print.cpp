@@ -1,17 +1,15 @@
 #include "commands/data/check_print.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 
 using data::DataCheck;
 using data::SplitCheck;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -85,50 +83,84 @@ std::string to_text(const DataCheck& check) {
   return text;
 }
 
+constexpr results::Unit kPixels{"pixels", 0};
+
+struct Changes {
+  data::RelabelCounts counts;
+};
+
+void fields(results::FieldVisitor& v, Changes& changes) {
+  v("file", changes.counts.file, "The file of data.relabel.");
+  v("changed", changes.counts.changed, "Images with another label.");
+  v("dropped", changes.counts.dropped, "Images that are left out.");
+}
+
+// A split of images as a line of JSON.
+struct ImageSplit {
+  SplitCheck check;
+  std::vector<std::string> classes;
+};
+
+void fields(results::FieldVisitor& v, ImageSplit& split) {
+  SplitCheck& check = split.check;
+  std::vector<std::pair<std::string, std::int64_t>> counts;
+  std::vector<std::pair<std::string, std::map<std::string, std::int64_t>>> kinds;
+  for (std::size_t i = 0; i < split.classes.size(); ++i) {
+    counts.emplace_back(split.classes[i], check.per_class[i]);
+    kinds.emplace_back(split.classes[i], check.class_kinds[i]);
+  }
+  v.event("split");
+  v("split", check.split, "The split.");
+  v.derived("class_counts", counts, "Files of each class or label.");
+  v("kinds", check.kinds, "Files of each format.");
+  v.derived("class_kinds", kinds, "Files of each format, by class.");
+  v.derived("width", std::vector{check.min_width, check.max_width}, kPixels, "Least and largest.");
+  v.derived("height", std::vector{check.min_height, check.max_height}, kPixels,
+            "Least and largest.");
+  v("grey", check.grey, "Grey images.");
+  v("turned", check.turned, "Images that EXIF turns.");
+  v("notes", check.notes, "Notes on the split.");
+  v("damaged", check.damaged, "Files that cannot be read, and why.");
+  v("suspicious", check.suspicious, "Files that are decoded with warnings.");
+}
+
+// What all splits have in common, as a line of JSON.
+struct ImageData {
+  DataCheck check;
+};
+
+void fields(results::FieldVisitor& v, ImageData& data) {
+  DataCheck& check = data.check;
+  std::optional<Changes> relabel;
+  if (check.relabel) relabel = Changes{*check.relabel};
+  std::optional<std::int64_t> grouped, ungrouped, groups;
+  if (!check.group_source.empty()) {
+    grouped = check.grouped_files;
+    ungrouped = check.ungrouped_files;
+    groups = check.groups;
+  }
+  v.event("data");
+  v.derived("clean", check.clean(), "Whether nothing is damaged and nothing is in two splits.");
+  v("classes", check.classes, "The classes or labels.");
+  v("class_order", check.class_order, "What decides their order.");
+  v("conflicts", check.conflicts, "Photos that a split has in several classes.");
+  v("duplicates", check.duplicates, "Equal files in two splits or classes.");
+  v("shared_groups", check.shared_groups, "Groups that several splits have.");
+  v.when_present("relabel", relabel, "The changes by data.relabel.");
+  v.when_present("group_source", check.group_source, "The key or option that makes groups.");
+  v.when_present("grouped_files", grouped, "Files in groups.");
+  v.when_present("ungrouped_files", ungrouped, "Files that are groups of their own.");
+  v.when_present("groups", groups, "Groups of several files or one.");
+  v.when_present("group_proposal", check.group_proposal, "The groups that names of files show.");
+  v.when_present("advice", check.advice, "How to keep groups together.");
+}
+
 std::string to_json(const DataCheck& check) {
   std::string text;
-  const auto add = [&text](const Json& line) { text += to_json_line(line) + '\n'; };
   for (const SplitCheck& split : check.splits) {
-    Json counts = Json::object(), kinds = Json::object();
-    for (std::size_t i = 0; i < check.classes.size(); ++i) {
-      append_key(counts, check.classes[i], split.per_class[i]);
-      append_key(kinds, check.classes[i], split.class_kinds[i]);
-    }
-    add({{"event", "split"},
-         {"split", to_string(split.split)},
-         {"class_counts", std::move(counts)},
-         {"kinds", split.kinds},
-         {"class_kinds", std::move(kinds)},
-         {"width", {split.min_width, split.max_width}},
-         {"height", {split.min_height, split.max_height}},
-         {"grey", split.grey},
-         {"turned", split.turned},
-         {"notes", split.notes},
-         {"damaged", split.damaged},
-         {"suspicious", split.suspicious}});
+    text += results::to_line(ImageSplit{split, check.classes});
   }
-  Json line{{"event", "data"},
-            {"clean", check.clean()},
-            {"classes", check.classes},
-            {"class_order", check.class_order},
-            {"conflicts", check.conflicts},
-            {"duplicates", check.duplicates},
-            {"shared_groups", check.shared_groups}};
-  if (check.relabel) {
-    line["relabel"] = {{"file", check.relabel->file},
-                       {"changed", check.relabel->changed},
-                       {"dropped", check.relabel->dropped}};
-  }
-  if (!check.group_source.empty()) {
-    line["group_source"] = check.group_source;
-    line["grouped_files"] = check.grouped_files;
-    line["ungrouped_files"] = check.ungrouped_files;
-    line["groups"] = check.groups;
-  }
-  if (!check.group_proposal.empty()) line["group_proposal"] = check.group_proposal;
-  if (!check.advice.empty()) line["advice"] = check.advice;
-  add(line);
-  return text;
+  return text + results::to_line(ImageData{check});
 }
 
 }  // namespace trainer::commands
