@@ -7,7 +7,7 @@ Fails on
   - a link of the code to lib/decisions/ whose file or heading does not exist, and a heading of lib/decisions/ that no
     file of the code links to;
   - a walk-through of lib/README.md, "(N files; M before)" and a numbered list, with another number of files, more than
-    10 of them, or a file that does not exist;
+    12 of them, or a file that does not exist;
   - a README.md of more than 120 lines.
 
     scripts/check_docs.py [ROOT]
@@ -18,7 +18,7 @@ import re
 import sys
 
 MAX_README_LINES = 120
-MAX_WALK_FILES = 10
+MAX_WALK_FILES = 12
 FOLDERS = "apps|configs|lib|scripts|test"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE_SPAN = re.compile(r"`([^`\n]+)`")

@@ -50,8 +50,8 @@ TESTS = {
     "updates": [("release", "trainer_cuda_fake", BACKEND, "Update: every rule*,float16*", "", FAKE)],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
     "engine": [
-        ("release", "trainer_cuda_fake", ENGINE, "Replicas: ordered sums*,Replicas: two workers*,Replicas: after prepare*,"
-         "Replicas: inputs are copied*,Replicas: the loss of one*", "", SHARED),
+        ("release", "trainer_cuda_fake", ENGINE, "Engine: ordered sums*,Engine: two workers*,Engine: after prepare*,"
+         "Engine: inputs are copied*,Engine: the loss of one*", "", SHARED),
     ],
 }
 PASSED = (0, 77)  # 77: nothing failed, and a case was skipped

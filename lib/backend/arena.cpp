@@ -14,12 +14,12 @@ ArenaPlan plan_arena(std::span<const Lifetime> buffers, std::int64_t alignment) 
   plan.offsets.resize(buffers.size());
   std::vector<std::size_t> placed;  // by offset
   for (const std::size_t i : order) {
-    const Lifetime& mine = buffers[i];
-    const std::int64_t bytes = (mine.bytes + alignment - 1) / alignment * alignment;
+    const Lifetime& buffer = buffers[i];
+    const std::int64_t bytes = (buffer.bytes + alignment - 1) / alignment * alignment;
     std::int64_t offset = 0;
     for (const std::size_t j : placed) {
       const Lifetime& other = buffers[j];
-      if (other.last < mine.first || mine.last < other.first) continue;
+      if (other.last < buffer.first || buffer.last < other.first) continue;
       if (offset + bytes <= plan.offsets[j]) break;
       offset =
           std::max(offset, plan.offsets[j] + (other.bytes + alignment - 1) / alignment * alignment);

@@ -7,7 +7,7 @@
 
 namespace trainer::backend {
 
-// A buffer that is used from step `first` to step `last`.
+// A buffer that is used from instruction `first` to instruction `last`.
 struct Lifetime {
   std::int64_t bytes = 0;
   int first = 0, last = 0;

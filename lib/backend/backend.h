@@ -95,7 +95,7 @@ struct MemoryReport {
   std::int64_t staging = 0;      // copies of batches and of results on the device
   std::int64_t tables = 0;       // constants, scalars and tables of the programs
   // Parts of the above: `slots` is the part of `variables` for the optimizer's slots and averages,
-  // `workspace` the largest part of `activations` that one step needs beside its operands.
+  // `workspace` the largest part of `activations` that one instruction needs beside its operands.
   std::int64_t slots = 0;
   std::int64_t workspace = 0;
 
@@ -104,14 +104,14 @@ struct MemoryReport {
   }
 };
 
-// The work that a step enqueues on a device.
-struct StepWork {
+// The work that an instruction enqueues on a device.
+struct InstructionWork {
   std::int64_t kernels = 0;        // kernels of the backend itself
   std::int64_t library_calls = 0;  // convolutions and products, each of one kernel or more
   std::int64_t copies = 0;         // copies within the memory of the device, and fills
   double bytes = 0;                // bytes of the operands, as often as kernels read and write them
 
-  StepWork& operator+=(const StepWork& more) {
+  InstructionWork& operator+=(const InstructionWork& more) {
     kernels += more.kernels;
     library_calls += more.library_calls;
     copies += more.copies;
@@ -120,19 +120,19 @@ struct StepWork {
   }
 };
 
-// A step of an executable.
-struct StepPlan {
+// The description of an instruction of an executable.
+struct InstructionInfo {
   std::string layer;
   std::string implementation;  // "conv cudnn engine 17, tensor cores, 512 KiB"
   std::int64_t workspace = 0;  // bytes it needs beside its operands
   graph::Phase phase = graph::Phase::kForward;
   DType type = DType::kFloat32;  // the element type of its first input
   double flops = 0;
-  std::optional<StepWork> work = {};  // set if the device is only planned for
+  std::optional<InstructionWork> work = {};  // set if the device is only planned for
 };
 
-// The numbers of one call, which the device writes to host memory in stream order.
-struct Numbers {
+// The result of one call, which the device writes to host memory in stream order.
+struct CallResult {
   double loss = 0;           // sum over this call's samples, without the penalty
   std::int64_t correct = 0;  // samples whose label no other class outranks
   double penalty = 0;        // the L2 penalty
@@ -166,8 +166,8 @@ struct Bindings {
   std::span<const Span> inputs;
   std::span<const Span> outputs;  // an empty span: not wanted
   // Host memory that the device can write to (Backend::allocate_host), or null. The outputs that
-  // CompileOptions::numbers names must then be wanted.
-  Numbers* numbers = nullptr;
+  // CompileOptions::result_outputs names must then be wanted.
+  CallResult* result = nullptr;
 };
 
 // A graph compiled for up to CompileOptions::max_samples samples per call.
@@ -175,7 +175,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
   // Enqueues one call on the stream and returns. Copies bindings and scalars; the memory that the
-  // spans and `numbers` point to must stay valid until the stream has done the call. Executables
+  // spans and `result` point to must stay valid until the stream has done the call. Executables
   // that share variables must be launched on one stream.
   virtual void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) = 0;
   // Plans and allocates for calls with `samples` samples of this rank, of `all_samples` of all
@@ -195,10 +195,10 @@ class Executable {
   // Sets the loss scale of the calls that follow; waits for the calls before.
   virtual void set_loss_scale(const LossScaleState& /*scale*/, Stream& /*stream*/) {}
   virtual MemoryReport memory() const = 0;
-  // Returns the steps of the largest call in their order; empty if a backend has no list. On a
-  // device that is only planned for, they have all the work of a call with its update.
-  virtual std::vector<StepPlan> steps() { return {}; }
-  // Prints one line per step: the layer and its implementation.
+  // Describes the instructions of the largest call in their order; empty if a backend has no list.
+  // On a device that is only planned for, they have all the work of a call with its update.
+  virtual std::vector<InstructionInfo> instructions() { return {}; }
+  // Prints one line per instruction: the layer and its implementation.
   virtual void print(std::ostream& out) const = 0;
   // Records all later calls until null is passed; the recorder must live as long. Returns false if
   // the device cannot measure its work.
@@ -246,12 +246,12 @@ struct CompileOptions {
     float value = 1;
     bool dynamic = false;
   } loss_scale;
-  // The outputs of the graph that a call's numbers are computed from; -1: none.
-  struct NumberOutputs {
+  // The outputs of the graph that the result of a call is computed from; -1: none.
+  struct ResultOutputs {
     int loss = -1;     // [batch] float32; must be finite in all samples for the update phase to run
     int rank = -1;     // [batch] int32 of ClassRank
     int penalty = -1;  // [1] float32
-  } numbers;
+  } result_outputs;
 };
 
 // The settings (DeviceOptions) that a backend uses, given or chosen. A member is empty if the
@@ -294,7 +294,7 @@ class Backend {
   virtual bool reads_host_memory() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
-  // Returns how many calls are worth launching before the numbers of the first one are read, at
+  // Returns how many calls are worth launching before the result of the first one is read, at
   // least 1. A backend whose launch() blocks returns 1.
   virtual int launches_in_flight() const = 0;
   // Prepares the calling thread for this backend's calls (its device, its core) until the result is

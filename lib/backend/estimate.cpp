@@ -69,39 +69,39 @@ class Lifetimes {
  public:
   Lifetimes(const graph::Graph& graph, const Placement& placement, std::int64_t samples)
       : graph_(graph), placement_(placement), samples_(samples), at_(graph.values.size(), -1) {
-    int step = 0;
+    int position = 0;
     for (const graph::Node& node : graph.nodes) {
       if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
-      for (const ValueId id : node.inputs) use(id, step);
+      for (const ValueId id : node.inputs) use(id, position);
       if (std::holds_alternative<graph::Reshape>(node.op)) {
         at_[node.outputs[0]] = at_[node.inputs[0]];
       }
-      for (const ValueId id : node.outputs) make(id, step);
-      ++step;
+      for (const ValueId id : node.outputs) make(id, position);
+      ++position;
     }
     for (const graph::Node& node : graph.nodes) {
       if (node.phase != graph::Phase::kUpdate) continue;
-      for (const ValueId id : node.inputs) use(id, step);
+      for (const ValueId id : node.inputs) use(id, position);
     }
-    for (const ValueId id : graph.outputs) use(id, step);
+    for (const ValueId id : graph.outputs) use(id, position);
   }
 
   std::int64_t arena_bytes() const { return plan_arena(lifetimes_, kAlignment).bytes; }
 
  private:
-  void use(ValueId id, int step) {
+  void use(ValueId id, int position) {
     const int lifetime = at_[id];
-    if (lifetime >= 0) lifetimes_[lifetime].last = step;
+    if (lifetime >= 0) lifetimes_[lifetime].last = position;
   }
 
-  void make(ValueId id, int step) {
+  void make(ValueId id, int position) {
     const graph::Value& value = graph_[id];
-    if (at_[id] >= 0) return use(id, step);
+    if (at_[id] >= 0) return use(id, position);
     const bool elsewhere =
-        value.role == Role::kGradient && placement_.places.contains(parameter_name(value.name));
+        value.role == Role::kGradient && placement_.locations.contains(parameter_name(value.name));
     if (elsewhere || graph::is_persistent(value.role)) return;
     at_[id] = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back({count_bytes(value, samples_), step, step});
+    lifetimes_.push_back({count_bytes(value, samples_), position, position});
   }
 
   const graph::Graph& graph_;
@@ -137,9 +137,9 @@ class EstimatedExecutable final : public Executable {
     add_copies(graph);
     for (const graph::Node& node : graph.nodes) {
       if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
-      StepPlan step{node.name, concat(graph::name_of(node.op), ", not planned")};
-      step.phase = node.phase;
-      steps_.push_back(step);
+      InstructionInfo info{node.name, concat(graph::name_of(node.op), ", not planned")};
+      info.phase = node.phase;
+      instructions_.push_back(info);
     }
   }
 
@@ -156,10 +156,10 @@ class EstimatedExecutable final : public Executable {
     if (updates_) report.gradients = gradient_bytes();
     return report;
   }
-  std::vector<StepPlan> steps() override { return steps_; }
+  std::vector<InstructionInfo> instructions() override { return instructions_; }
   void print(std::ostream& out) const override {
-    for (const StepPlan& step : steps_) {
-      out << "  " << step.layer << ": " << step.implementation << '\n';
+    for (const InstructionInfo& info : instructions_) {
+      out << "  " << info.layer << ": " << info.implementation << '\n';
     }
   }
 
@@ -182,11 +182,11 @@ class EstimatedExecutable final : public Executable {
     std::int64_t floats = sum + flat.statistics;
     if (options_.reduction.ordered) {
       const std::int64_t leaves = options_.reduction.micro_batches;
-      const Partition own =
+      const Partition part =
           partition(leaves, ranks(), moved ? options_.reduction.gradients->rank() : 0);
       const auto roots = static_cast<std::int64_t>(max_rank_roots(leaves, ranks()));
       const auto waiting =
-          static_cast<std::int64_t>(max_waiting_roots(own.first, own.first + own.count));
+          static_cast<std::int64_t>(max_waiting_roots(part.first, part.first + part.count));
       floats += flat.count * (2 + waiting) + (moved ? (ranks() * roots + roots - 1) * sum : 0);
     }
     return floats * kFloat;
@@ -214,7 +214,7 @@ class EstimatedExecutable final : public Executable {
   EstimatedVariables& variables_;
   CompileOptions options_;
   bool updates_;
-  std::vector<StepPlan> steps_;
+  std::vector<InstructionInfo> instructions_;
 };
 
 class EstimatedBackend final : public Backend, public MemoryPlanner {

@@ -18,18 +18,19 @@ std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t 
   return buckets;
 }
 
-std::vector<std::pair<int, std::size_t>> find_bucket_steps(
-    std::span<const std::pair<int, std::int64_t>> gradient_steps, std::span<const Slice> buckets) {
-  std::vector<std::pair<int, std::size_t>> steps;
+std::vector<std::pair<int, std::size_t>> find_bucket_ends(
+    std::span<const std::pair<int, std::int64_t>> gradient_writers,
+    std::span<const Slice> buckets) {
+  std::vector<std::pair<int, std::size_t>> ends;
   int last = 0;
   for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
-    for (const auto& [step, offset] : gradient_steps) {
+    for (const auto& [instruction, offset] : gradient_writers) {
       const bool inside = offset >= buckets[bucket].first && offset < buckets[bucket].last;
-      if (inside) last = std::max(last, step);
+      if (inside) last = std::max(last, instruction);
     }
-    steps.emplace_back(last, bucket);
+    ends.emplace_back(last, bucket);
   }
-  return steps;
+  return ends;
 }
 
 std::int64_t max_all_samples(const CompileOptions& options, std::int64_t ranks) {

@@ -23,12 +23,12 @@ struct Slice {
 std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t count,
                                 std::int64_t bytes);
 
-// Returns (step, bucket) of all buckets, in their order: after the step, the gradients of the
-// bucket and of all buckets before it are written, so that all ranks reduce the buckets in the same
-// order. `gradient_steps`: (step that writes a gradient last, offset of the gradient in the flat
-// buffers).
-std::vector<std::pair<int, std::size_t>> find_bucket_steps(
-    std::span<const std::pair<int, std::int64_t>> gradient_steps, std::span<const Slice> buckets);
+// Returns (instruction, bucket) of all buckets, in their order: after the instruction, the
+// gradients of the bucket and of all buckets before it are written, so that all ranks reduce the
+// buckets in the same order. `gradient_writers`: (instruction that writes a gradient last, offset
+// of the gradient in the flat buffers).
+std::vector<std::pair<int, std::size_t>> find_bucket_ends(
+    std::span<const std::pair<int, std::int64_t>> gradient_writers, std::span<const Slice> buckets);
 
 // Returns the most samples of one call of all `ranks` ranks together.
 std::int64_t max_all_samples(const CompileOptions& options, std::int64_t ranks);

@@ -168,11 +168,11 @@ std::string device_warning(const DeviceOptions& options) {
   return cpu::core_warning(there);
 }
 
-std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options, std::int64_t variant) {
+std::optional<DeviceOptions> reorder_sums(const DeviceOptions& options, std::int64_t variant) {
   const bool cpu = options.kind == DeviceKind::kCpu ||
                    (options.kind == DeviceKind::kAuto && list_gpus().gpus.empty());
   if (!cpu) return {};
-  return cpu::with_other_sums(options, variant);
+  return cpu::reorder_sums(options, variant);
 }
 
 void plan_for_gpu(const std::string& model) {

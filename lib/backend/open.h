@@ -101,7 +101,7 @@ Topology machine_topology();
 // Returns the same devices with every sum in another order, one for each small `variant` from 0 on,
 // so that further runs show how much rounding changes a model; empty if a backend has only one
 // order.
-std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options, std::int64_t variant);
+std::optional<DeviceOptions> reorder_sums(const DeviceOptions& options, std::int64_t variant);
 
 // Returns a warning for the user about options that this machine cannot serve well; "" if there is
 // none.

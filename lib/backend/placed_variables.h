@@ -70,8 +70,8 @@ inline void PlacedVariables::allocate_buffers(const std::function<float*(std::in
 }
 
 inline float* PlacedVariables::at(std::string_view name) const {
-  using Where = Placement::Place::Where;
-  const Placement::Place& place = placement_.at(name);
+  using Where = Placement::Location::Where;
+  const Placement::Location& place = placement_.at(name);
   switch (place.where) {
     case Where::kParameters:
       return parameters_ + place.offset;

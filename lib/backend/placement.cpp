@@ -9,7 +9,7 @@
 namespace trainer::backend {
 namespace {
 
-using Where = Placement::Place::Where;
+using Where = Placement::Location::Where;
 
 // Elements from one tensor to the next, so that each begins at 64 bytes.
 std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
@@ -21,14 +21,14 @@ void place_update(const graph::Graph& graph, const graph::Node& node, Placement&
   Segment segment{parameter.name, flat.count, parameter.shape.elements(), update, 0, false};
   segment.average = update.ema > 0;
   segment.slots = static_cast<int>(node.inputs.size()) - 2 - (segment.average ? 1 : 0);
-  placement.places[segment.parameter] = {Where::kParameters, 0, segment.offset, segment.count};
+  placement.locations[segment.parameter] = {Where::kParameters, 0, segment.offset, segment.count};
   for (int slot = 0; slot < segment.slots; ++slot) {
     const graph::Value& value = graph[node.inputs[2 + slot]];
-    placement.places[value.name] = {Where::kSlot, slot, segment.offset, segment.count};
+    placement.locations[value.name] = {Where::kSlot, slot, segment.offset, segment.count};
   }
   if (segment.average) {
-    placement.places[graph[node.inputs.back()].name] = {Where::kAverage, 0, segment.offset,
-                                                        segment.count};
+    placement.locations[graph[node.inputs.back()].name] = {Where::kAverage, 0, segment.offset,
+                                                           segment.count};
   }
   flat.slots = std::max(flat.slots, segment.slots);
   flat.average = flat.average || segment.average;
@@ -47,15 +47,15 @@ std::set<std::string> moved_statistics(const graph::Graph& graph) {
 
 }  // namespace
 
-const Placement::Place& Placement::at(std::string_view name) const {
-  const auto found = places.find(name);
-  if (found == places.end()) throw std::logic_error(concat("there is no variable ", name));
+const Placement::Location& Placement::at(std::string_view name) const {
+  const auto found = locations.find(name);
+  if (found == locations.end()) throw std::logic_error(concat("there is no variable ", name));
   return found->second;
 }
 
 std::int64_t Placement::gradient_offset(std::string_view parameter) const {
-  const auto found = places.find(parameter);
-  if (found == places.end() || found->second.where != Where::kParameters) return -1;
+  const auto found = locations.find(parameter);
+  if (found == locations.end() || found->second.where != Where::kParameters) return -1;
   return found->second.offset;
 }
 
@@ -77,13 +77,13 @@ Placement place_variables(const graph::Graph& graph) {
   for (const graph::Value& value : graph.values) {
     if (!graph::is_persistent(value.role)) continue;
     placement.values.push_back(value);
-    if (placement.places.contains(value.name)) continue;
+    if (placement.locations.contains(value.name)) continue;
     const std::int64_t count = value.shape.elements();
     if (moved.contains(value.name)) {
-      placement.places[value.name] = {Where::kStatistics, 0, placement.flat.statistics, count};
+      placement.locations[value.name] = {Where::kStatistics, 0, placement.flat.statistics, count};
       placement.flat.statistics += count;
     } else {
-      placement.places[value.name] = {Where::kRest, 0, placement.rest, count};
+      placement.locations[value.name] = {Where::kRest, 0, placement.rest, count};
       placement.rest += padded(count);
     }
   }

@@ -13,26 +13,26 @@ namespace trainer::backend {
 
 struct Placement {
   // Elements [offset, offset + count) of a buffer.
-  struct Place {
+  struct Location {
     enum class Where { kParameters, kSlot, kAverage, kStatistics, kRest } where = Where::kRest;
     int slot = 0;
     std::int64_t offset = 0, count = 0;
   };
 
   std::vector<graph::Value> values;  // all persistent values, in the order of the graph
-  std::map<std::string, Place, std::less<>> places;
+  std::map<std::string, Location, std::less<>> locations;
   // Trained parameters in the order of the graph's update nodes, which is that of backward; moving
   // statistics that training changes lie one after another without a gap.
   Flat flat;
   std::int64_t rest = 0;  // elements of the values that training never changes
 
   // Throws std::logic_error when there is none.
-  const Place& at(std::string_view name) const;
+  const Location& at(std::string_view name) const;
   // Returns the offset of a trained parameter in the flat buffers, or -1.
   std::int64_t gradient_offset(std::string_view parameter) const;
   // True if training steps change the value.
   bool changed_by_training(std::string_view name) const {
-    return at(name).where != Place::Where::kRest;
+    return at(name).where != Location::Where::kRest;
   }
 };
 

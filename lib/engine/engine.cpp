@@ -1,328 +1,432 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
+#include <bit>
+#include <optional>
 
-#include "base/numbers/seconds.h"
+#include "backend/memory_planner.h"
+#include "base/error.h"
 #include "base/numbers/sum_tree.h"
-#include "engine/compile_options.h"
-#include "optim/optim.h"
+#include "cluster/local_group.h"
+#include "cluster/open_communicator.h"
+#include "config/rule.h"
+#include "engine/fit_batch.h"
 
 namespace trainer::engine {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using config::Parallel;
 
-// Indices of the outputs of compile::training_graph(); the logits come first.
-constexpr int kLosses = 1, kRanks = 2, kPenalty = 3;
+constexpr backend::FlatBuffer kStatistics{backend::FlatBuffer::Kind::kStatistics};
 
-std::int64_t bytes_per_sample(const graph::Value& value) {
-  return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+// Returns the FNV-1a hash of the bits.
+std::int64_t checksum(std::span<const float> values) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const float value : values) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3u;
+  }
+  return static_cast<std::int64_t>(hash);
+}
+
+// Returns the address of sample `first` of a batch in host memory.
+const void* at_sample(const void* samples, std::int64_t first, std::int64_t bytes) {
+  return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
 }
 
 }  // namespace
 
-Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-               Use use, const EngineGroup& group)
-    : model_(optim::apply_parameter_options(model, config.optimizer)),
-      backend_(backend),
-      options_(compile_options(config, backend)),
-      optimizer_(config.optimizer),
-      use_(use),
-      mixes_samples_(config::mixes_samples(config.data)),
+backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t workers) {
+  backend::DeviceOptions options;
+  options.kind = parallel.device;
+  // `gpus: 0` means the CPU. For a number and for all, the first GPUs have a replica each.
+  using Gpus = config::Gpus;
+  const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
+  if (no_gpu && options.kind == DeviceKind::kAuto) {
+    options.kind = DeviceKind::kCpu;
+  }
+  if (parallel.gpus.kind == Gpus::Kind::kIndices) {
+    options.gpus.assign(parallel.gpus.indices.begin(), parallel.gpus.indices.end());
+  }
+  options.replicas = parallel.replicas;
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(parallel.timeout.count));
+  if (parallel.gpus.kind == Gpus::Kind::kCount && !no_gpu) options.gpu_count = parallel.gpus.count;
+  options.cpu = {parallel.threads, parallel.lanes, parallel.pin};
+  options.cuda = {parallel.autotune};
+  options.ordered = parallel.reduction == Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  options.processes = workers;
+  return options;
+}
+
+bool uses_gpus(const Parallel& parallel) {
+  const DeviceKind kind = device_options(parallel).kind;
+  return kind == DeviceKind::kCuda ||
+         (kind == DeviceKind::kAuto && !backend::list_gpus().gpus.empty());
+}
+
+namespace {
+
+bool share_gpu(const Parallel& parallel) {
+  std::vector<std::int64_t> gpus = parallel.gpus.indices;
+  std::ranges::sort(gpus);
+  return parallel.gpus.kind == config::Gpus::Kind::kIndices &&
+         std::ranges::adjacent_find(gpus) != gpus.end();
+}
+
+}  // namespace
+
+std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
+  if (parallel.replicas * workers == 1) return "";
+  if (uses_gpus(parallel)) {
+    if (share_gpu(parallel)) return "by kernels of the GPU that replicas share";
+    return "by NCCL, which chooses ring, tree or another algorithm for each size by the "
+           "connections";
+  }
+  if (workers == 1) return "in memory";
+  if (parallel.collective != config::Collective::kAuto) {
+    return concat("by ", spell(parallel.collective));
+  }
+  const std::string rule = cluster::describe_rule(parallel, workers);
+  if (rule.empty()) return "by the algorithm that is fastest when the run starts";
+  return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
+}
+
+namespace {
+
+// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
+void check_collective(const Parallel& parallel, std::int64_t workers) {
+  using config::Collective;
+  if (parallel.collective == Collective::kAuto) return;
+  const bool nccl = parallel.collective == Collective::kNccl;
+  if (!uses_gpus(parallel)) {
+    if (!nccl) return;
+    throw DeviceError(
+        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
+        "tree");
+  }
+  if (nccl || parallel.replicas * workers == 1) return;
+  const bool ring = parallel.collective == Collective::kRing;
+  const bool tree = parallel.collective == Collective::kTree;
+  throw DeviceError(concat(
+      "parallel.collective: ", spell(parallel.collective),
+      " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
+      "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
+      ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             std::int64_t workers,
+                                                             const LocalPlace& place) {
+  check_collective(config.parallel, workers);
+  backend::DeviceOptions options = device_options(config.parallel, workers);
+  options.local_rank = place.rank;
+  options.local_size = place.size;
+  return backend::open_backends(options);
+}
+
+bool uses_batch_statistics(const graph::Graph& model) {
+  return std::ranges::any_of(model.layers, [](const graph::LayerInfo& layer) {
+    return layer.kind == "BatchNormalization" && layer.trainable && !layer.moving_statistics;
+  });
+}
+
+Engine::Engine(const graph::Graph& model, const config::Config& config,
+               std::vector<std::unique_ptr<backend::Backend>> backends, Use use,
+               cluster::Communicator* workers)
+    : workers_(workers),
       evaluates_alone_(!config.parallel.evaluate),
-      stream_(backend.make_stream()),
-      prediction_(use == Use::kPredict),
-      batch_(config.train.batch_size),
-      evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)),
-      compile_(executable_options(config, group.remote)) {
-  if (group.gradients != nullptr) {
-    gradients_ = backend_.make_collective(*group.gradients);
-    compile_.reduction.gradients = gradients_.get();
-  }
-  if (group.statistics != nullptr) {
-    if (!backend_.shares_collectives()) {
-      statistics_ = backend_.make_collective(*group.statistics);
-    }
-    compile_.reduction.statistics = statistics_ ? statistics_.get() : gradients_.get();
-  }
-  const std::int64_t ranks = rank_count();
-  capacity_ = max_rank_samples(batch_ * ranks, leaves(), ranks);
-  evaluation_capacity_ = evaluates_alone_
-                             ? evaluation_batch_
-                             : max_rank_samples(evaluation_batch_ * ranks, leaves(), ranks);
-  image_bytes_ = bytes_per_sample(model_[model_.inputs[0]]);
-  build();
-  if (use_ == Use::kTrain) allocate_calls();
-  if (!backend_.reads_host_memory()) allocate_staging();
-}
-
-std::int64_t Engine::rank_count() const { return gradients_ ? gradients_->size() : 1; }
-
-std::int64_t Engine::leaves() const {
-  return compile_.reduction.ordered ? compile_.reduction.micro_batches : 0;
-}
-
-void Engine::abort(const std::string& reason) noexcept {
-  if (gradients_) gradients_->abort(reason);
-  if (statistics_) statistics_->abort(reason);
-}
-
-Engine::~Engine() { release_programs(); }
-
-void Engine::finish_uploads() noexcept {
+      backends_(std::move(backends)),
+      team_(static_cast<int>(backends_.size()), [this](int index) {
+        // The thread undoes this itself when it ends, which is before the backends are destroyed.
+        thread_local std::unique_ptr<backend::ThreadBinding> binding;
+        binding = backends_[index]->bind_thread();
+      }) {
+  const auto replicas = static_cast<int>(backends_.size());
+  const bool alone = replicas == 1 && workers == nullptr;
+  if (!alone) group_ = cluster::make_local_group(replicas, workers);
+  replicas_.resize(backends_.size());
+  times_.resize(backends_.size());
+  statistics_.resize(backends_.size());
+  const auto open = [&](int index) {
+    ReplicaGroup group;
+    if (!alone) group = make_group(index, config.parallel.batch_norm.sync);
+    replicas_[index] = std::make_unique<Replica>(model, config, *backends_[index], use, group);
+  };
   try {
-    if (upload_stream_) upload_stream_->synchronize();
-  } catch (const std::exception&) {
-    // The failure of the launches is the error to report.
+    team_.run(open, [this](int index) {
+      if (!group_.empty()) group_[index]->abort(handled_message());
+    });
+  } catch (const backend::OutOfMemory& error) {
+    if (use != Use::kTrain) throw;
+    close_replicas();  // frees their memory, so that the message can name the batch that fits
+    throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
   }
+  launched_.resize(std::max(1, replica().launches_in_flight()));
+  const std::int64_t processes = evaluates_alone_ || workers == nullptr ? 1 : workers->size();
+  const std::size_t evaluated =
+      max_rank_samples(evaluation_batch() * processes, replica().leaves(), processes);
+  logits_.resize(evaluated * static_cast<std::size_t>(replica().outputs()));
+  evaluated_losses_.resize(evaluated);
 }
 
-void Engine::release_programs() noexcept {
-  upload_stream_.reset();
-  stream_.reset();
-  evaluate_.reset();
-  train_.reset();
-}
+Engine::~Engine() { close_replicas(); }
 
-void Engine::allocate_calls() {
-  const std::size_t samples = capacity_;
-  losses_.resize(samples);
-  calls_.resize(backend_.launches_in_flight());
-  for (Call& call : calls_) {
-    call.numbers = backend_.allocate_host(sizeof(backend::Numbers));
-    call.losses = backend_.allocate(samples * sizeof(float));
-    call.ranks = backend_.allocate(samples * sizeof(std::int32_t));
-    call.penalty = backend_.allocate(sizeof(float));
-    call.done = backend_.make_event();
-    call.uploaded = backend_.make_event();
+void Engine::close_replicas() noexcept {
+  for (const auto& replica : replicas_) {
+    if (replica) replica->release_programs();
   }
+  replicas_.clear();
 }
 
-// Allocates memory for the largest call, so that no step allocates.
-void Engine::allocate_staging() {
-  const auto reserve = [&](backend::Buffer& buffer, std::int64_t bytes) {
-    const std::size_t wanted = bytes;
-    if (buffer.bytes() < wanted) buffer = backend_.allocate(wanted);
-  };
-  const std::int64_t input_bytes = std::max(image_bytes_, input_bytes_);
-  reserve(evaluated_.input, evaluation_capacity_ * input_bytes);
-  if (!prediction_) reserve(evaluated_.labels, evaluation_capacity_ * label_bytes_);
-  for (Call& call : calls_) {
-    reserve(call.inputs.input, capacity_ * input_bytes);
-    reserve(call.inputs.labels, capacity_ * target_bytes_);
+ReplicaGroup Engine::make_group(int index, bool sync) {
+  ReplicaGroup group;
+  group.gradients = group_[index].get();
+  group.remote = workers_ != nullptr;
+  if (sync) statistics_[index] = group_[index]->duplicate();
+  group.statistics = statistics_[index].get();
+  return group;
+}
+
+template <class Work>
+void Engine::run(const Work& work) {
+  // The calling thread is that of replica 0 until this returns.
+  const auto binding = backends_.front()->bind_thread();
+  // The work is passed by reference, because a std::function that copies it would allocate.
+  team_.run(std::ref(work), [this](int index) {
+    const std::string reason = handled_message();
+    replicas_[index]->abort(reason);
+    if (!group_.empty()) group_[index]->abort(reason);
+    if (statistics_[index]) statistics_[index]->abort(reason);
+  });
+}
+
+std::string Engine::describe() const {
+  const std::string one = backends_.front()->describe();
+  return count() == 1 ? one : concat(count(), " replicas, each ", one);
+}
+
+std::vector<std::unique_ptr<backend::Telemetry>> Engine::make_telemetry() {
+  std::vector<std::unique_ptr<backend::Telemetry>> all;
+  for (const auto& backend : backends_) {
+    std::unique_ptr<backend::Telemetry> one = backend->make_telemetry();
+    const bool known = one == nullptr || std::ranges::any_of(all, [&](const auto& other) {
+                         return other->device() == one->device();
+                       });
+    if (!known) all.push_back(std::move(one));
   }
-  if (!upload_stream_ && !calls_.empty()) upload_stream_ = backend_.make_stream();
-  const auto floats = static_cast<std::int64_t>(sizeof(float));
-  reserve(device_logits_, evaluation_capacity_ * outputs_ * floats);
-  if (!prediction_) reserve(device_losses_, evaluation_capacity_ * floats);
+  return all;
 }
 
-void Engine::build() {
-  compile::FrozenSplit split = compile::split_frozen(model_, options_);
-  no_prefix_ = split.reason;
-  rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
-  const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
-  outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
-  input_bytes_ = bytes_per_sample(rest_[rest_.inputs[0]]);
-  if (!prediction_) label_bytes_ = bytes_per_sample(evaluation[evaluation.inputs[1]]);
-  evaluation_prefix_.reset();
-  prefix_.reset();
-  evaluate_.reset();
-  train_.reset();
-  if (use_ == Use::kTrain) {
-    const graph::Graph trained = training_model(rest_, mixes_samples_);
-    const graph::Graph training = compile::training_graph(trained, options_);
-    without_gradient_ = compile::parameters_without_gradient(training);
-    has_penalty_ = training.outputs.size() > kPenalty;
-    target_bytes_ = bytes_per_sample(trained[trained.inputs[1]]);
-    if (compile_.reduction.ordered) check_no_batch_statistics(training);
-    variables_ = backend_.allocate(training);
-    compile_.max_samples = capacity_;
-    compile_.reduction.max_all_samples = batch_ * rank_count();
-    compile_.numbers = {kLosses, kRanks, has_penalty_ ? kPenalty : -1};
-    train_ = backend_.compile(training, *variables_, compile_);
-    compile_.numbers = {};
-  } else {
-    variables_ = backend_.allocate(evaluation);
-  }
-  compile_.max_samples = evaluation_capacity_;
-  compile_.reduction.max_all_samples = evaluation_batch_ * rank_count();
-  backend::CompileOptions evaluating = compile_;
-  if (evaluates_alone_) {
-    evaluating.reduction.gradients = evaluating.reduction.statistics = nullptr;
-    evaluating.reduction.max_all_samples = 0;
-  }
-  evaluate_ = backend_.compile(evaluation, *variables_, evaluating);
-  if (!no_prefix_.empty()) return;
-  backend::CompileOptions options = compile_;
-  if (use_ == Use::kTrain) {
-    options.max_samples = std::max(capacity_, evaluation_capacity_);
-    options.reduction.max_all_samples = std::max(batch_, evaluation_batch_) * rank_count();
-  }
-  // For the prediction of a single image, speed matters more.
-  options.same_for_any_batch = !prediction_;
-  prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
-  if (!evaluates_alone_ || !options.reduction.ordered || use_ != Use::kTrain) return;
-  evaluating.same_for_any_batch = true;
-  evaluation_prefix_ =
-      std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, evaluating);
+void Engine::initialise(std::uint64_t seed) {
+  run([&](int index) { replica(index).initialise(seed); });
 }
 
-void Engine::change_frozen(const graph::Graph& model) {
-  const std::vector<checkpoint::Tensor> kept = tensors();
-  const std::optional<backend::LossScaleState> scale = loss_scale();
-  model_ = optim::apply_parameter_options(model, optimizer_);
-  build();
-  if (!backend_.reads_host_memory()) allocate_staging();
-  write(kept);
-  if (scale) set_loss_scale(*scale);
-}
-
-std::optional<backend::LossScaleState> Engine::loss_scale() {
-  if (train_ == nullptr || !compile_.loss_scale.dynamic) return std::nullopt;
-  return train_->loss_scale(*stream_);
-}
-
-void Engine::set_loss_scale(const backend::LossScaleState& scale) {
-  if (train_ != nullptr && compile_.loss_scale.dynamic) train_->set_loss_scale(scale, *stream_);
-}
-
-backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer& device,
-                            backend::Stream& stream) {
-  if (backend_.reads_host_memory() || bytes == 0) {
-    return {static_cast<std::byte*>(const_cast<void*>(host)), bytes};
-  }
-  if (device.bytes() < bytes) {
-    stream_->synchronize();
-    device = backend_.allocate(bytes);
-  }
-  stream.upload(device.span(), host, bytes);
-  return device.span();
-}
-
-backend::Span Engine::place(std::span<float> host, backend::Buffer& device) {
-  if (backend_.reads_host_memory()) {
-    return {reinterpret_cast<std::byte*>(host.data()), host.size_bytes()};
-  }
-  if (device.bytes() < host.size_bytes()) device = backend_.allocate(host.size_bytes());
-  return device.span();
-}
-
-std::array<backend::Span, 2> Engine::bring(const HostBatch& batch, std::int64_t label_bytes,
-                                           DeviceInputs& device, backend::Stream& stream) {
-  const std::int64_t bytes = batch.is_features ? input_bytes_ : image_bytes_;
-  return {bring(batch.input, batch.samples * bytes, device.input, stream),
-          bring(batch.labels, batch.samples * label_bytes, device.labels, stream)};
-}
-
-backend::Span Engine::program_input(const HostBatch& batch, backend::Span given,
-                                    FrozenPrefix* prefix, std::int64_t all_samples) {
-  last_prefix_ = prefix;
-  const bool computes = prefix != nullptr && !batch.is_features;
-  return computes ? prefix->launch(batch.samples, given, all_samples, *stream_) : given;
-}
-
-void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
-  Call& call = calls_[launched_++ % calls_.size()];
-  call.samples = batch.samples;
-  const Clock::time_point start = Clock::now();
-  // The previous call of this slot is done, because its result was read.
-  // Uploads have a stream of their own, so that they run while the device works on the call before.
-  // Reasons: lib/decisions/backend.md#batches-are-copied-data-sets-are-not-kept-on-the-device.
-  backend::Stream& uploads = upload_stream_ ? *upload_stream_ : *stream_;
-  const auto [given, labels] = bring(batch, target_bytes_, call.inputs, uploads);
-  uploads.record(*call.uploaded);
-  stream_->wait_for(*call.uploaded);
-  const backend::Span inputs[] = {program_input(batch, given, prefix_.get(), scalars.all_samples),
-                                  labels};
-  call.input_seconds = seconds_since(start);
-  const backend::Span outputs[] = {{}, call.losses.span(), call.ranks.span(), call.penalty.span()};
-  auto* numbers = reinterpret_cast<backend::Numbers*>(call.numbers.data());
-  train_->launch(
-      {batch.samples, inputs, std::span(outputs, has_penalty_ ? kPenalty + 1 : kPenalty), numbers},
-      scalars, *stream_);
-  stream_->record(*call.done);
-}
-
-bool Engine::record(backend::WorkRecorder* recorder) {
-  const bool can = train_->record(recorder);
-  return (!prefix_ || prefix_->program().record(recorder)) && can;
-}
-
-backend::Numbers Engine::result() {
-  Call& call = calls_[read_++ % calls_.size()];
-  call.done->wait();
-  auto numbers = *reinterpret_cast<const backend::Numbers*>(call.numbers.data());
-  // Where a launch blocks, the frozen layers have run while the inputs were prepared.
-  if (numbers.times.measured && calls_.size() == 1) numbers.times.forward += call.input_seconds;
-  return numbers;
-}
-
-std::span<const float> Engine::losses() {
-  const Call& call = calls_[(read_ + calls_.size() - 1) % calls_.size()];
-  const std::size_t count = call.samples;
-  stream_->download(losses_.data(), call.losses.span(), count * sizeof(float));
-  stream_->synchronize();
-  return std::span(losses_).first(count);
-}
-
-void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
-                      std::span<float> losses) {
-  FrozenPrefix* prefix = evaluation_prefix_ ? evaluation_prefix_.get() : prefix_.get();
-  const auto [given, labels] = bring(batch, prediction_ ? 0 : label_bytes_, evaluated_, *stream_);
-  const backend::Span inputs[] = {program_input(batch, given, prefix, all_samples), labels};
-  const backend::Span outputs[] = {place(logits, device_logits_), place(losses, device_losses_)};
-  const std::size_t count = prediction_ ? 1 : 2;
-  backend::Scalars scalars;
-  scalars.all_samples = all_samples;
-  evaluate_->launch({batch.samples, std::span(inputs, count), std::span(outputs, count), nullptr},
-                    scalars, *stream_);
-  if (!backend_.reads_host_memory()) {
-    stream_->download(logits.data(), outputs[0], logits.size_bytes());
-    if (!prediction_) stream_->download(losses.data(), outputs[1], losses.size_bytes());
-  }
-  stream_->synchronize();
-}
-
-void Engine::read_features(std::int64_t samples, void* to) {
-  stream_->download(to, last_prefix_->features(), samples * input_bytes_);
-  stream_->synchronize();
-}
-
-backend::MemoryReport Engine::memory() const {
-  backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
-  if (prefix_) report.activations += prefix_->bytes();
-  if (evaluation_prefix_) report.activations += evaluation_prefix_->bytes();
-  // Sums what each program has of its own; variables, gradients and arenas are shared.
-  const auto add_own = [&](const backend::Executable& program) {
-    const backend::MemoryReport own = program.memory();
-    report.staging += own.staging;
-    report.tables += own.tables;
-    report.workspace = std::max(report.workspace, own.workspace);
-  };
-  if (train_) add_own(*evaluate_);
-  if (prefix_) add_own(prefix_->program());
-  if (evaluation_prefix_) add_own(evaluation_prefix_->program());
-  const auto staged = [&](const backend::Buffer& buffer) {
-    report.staging += static_cast<std::int64_t>(buffer.bytes());
-  };
-  for (const backend::Buffer* buffer :
-       {&evaluated_.input, &evaluated_.labels, &device_logits_, &device_losses_}) {
-    staged(*buffer);
-  }
-  for (const Call& call : calls_) {
-    for (const backend::Buffer* buffer :
-         {&call.inputs.input, &call.inputs.labels, &call.losses, &call.ranks, &call.penalty}) {
-      staged(*buffer);
-    }
-  }
-  return report;
+void Engine::write(const std::vector<checkpoint::Tensor>& tensors) {
+  for (const auto& replica : replicas_) replica->write(tensors);
 }
 
 void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
-  load_all(*variables_, file, path, train_ ? UnknownTensors::kRejected : UnknownTensors::kIgnored);
+  for (const auto& replica : replicas_) replica->load(file, path);
+}
+
+void Engine::change_frozen(const graph::Graph& model) {
+  run([&](int index) { replica(index).change_frozen(model); });
+}
+
+Partition Engine::replica_samples(std::int64_t samples, std::int64_t all_samples,
+                                  std::int64_t index) const {
+  const std::int64_t leaves = replica().leaves();
+  if (leaves == 0) return partition(samples, count(), index);
+  const std::int64_t processes = workers_ == nullptr ? 1 : workers_->size();
+  const std::int64_t process = workers_ == nullptr ? 0 : workers_->rank();
+  Partition part =
+      rank_samples(all_samples, leaves, processes * count(), process * count() + index);
+  part.first -= rank_samples(all_samples, leaves, processes, process).first;
+  return part;
+}
+
+HostBatch Engine::select_samples(const HostBatch& batch, const Partition& part,
+                                 std::int64_t label_bytes) const {
+  const bool images = replica().prefix() == nullptr || !batch.is_features;
+  const std::int64_t bytes = images ? replica().image_bytes() : replica().input_bytes();
+  HostBatch selected = batch;
+  selected.samples = part.count;
+  selected.input = at_sample(batch.input, part.first, bytes);
+  selected.labels = at_sample(batch.labels, part.first, label_bytes);
+  return selected;
+}
+
+void Engine::prepare(std::int64_t samples, std::int64_t all_samples) {
+  run([&](int index) {
+    replica(index).prepare(replica_samples(samples, all_samples, index).count, all_samples);
+  });
+}
+
+void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
+  const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
+  run([&](int index) {
+    const Partition part = replica_samples(batch.samples, all, index);
+    backend::Scalars shifted = scalars;
+    shifted.first_sample += static_cast<std::uint64_t>(part.first);
+    shifted.all_samples = all;
+    replica(index).launch(select_samples(batch, part, replica().target_bytes()), shifted);
+  });
+  last_all_samples_ = all;
+  last_evaluators_ = count();
+  launched_[launches_++ % launched_.size()] = {batch.samples, all, scalars.apply};
+}
+
+StepResult Engine::result() {
+  const auto [samples, all_samples, applied] = launched_[results_++ % launched_.size()];
+  StepResult sum;
+  for (std::int64_t r = 0; r < count(); ++r) {
+    const backend::CallResult one = replica(r).result();
+    times_[r] = one.times;
+    sum.loss += one.loss;
+    sum.correct += one.correct;
+    sum.finite = sum.finite && one.finite;
+    sum.skipped = sum.skipped || one.skipped;
+    sum.update_not_finite = sum.update_not_finite || one.update_not_finite;
+    sum.gradient_norm = one.gradient_norm;  // the same for all, as they update by one gradient
+    if (!sum.penalty && replica_samples(samples, all_samples, r).count > 0)
+      sum.penalty = one.penalty;
+  }
+  // The other workers learn of the result only with the update.
+  if (workers_ != nullptr && !applied) sum.finite = true;
+  return sum;
+}
+
+std::optional<backend::StreamGaps> Engine::gaps() {
+  backend::StreamGaps all;
+  for (const auto& replica : replicas_) {
+    const std::optional<backend::StreamGaps> one = replica->gaps();
+    if (!one) return std::nullopt;
+    all.count += one->count;
+    all.seconds += one->seconds;
+  }
+  return all;
+}
+
+HostAllocator Engine::host_allocator() {
+  return
+      [&backend = *backends_.front()](std::size_t bytes) { return backend.allocate_host(bytes); };
+}
+
+std::span<const float> Engine::losses() {
+  losses_.clear();
+  for (const auto& replica : replicas_) {
+    const std::span<const float> losses = replica->losses();
+    losses_.insert(losses_.end(), losses.begin(), losses.end());
+  }
+  return losses_;
+}
+
+void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples) {
+  const std::int64_t all = all_samples > 0 ? all_samples : batch.samples;
+  run([&](int index) {
+    if (index >= evaluators()) return;
+    const Partition part =
+        evaluates_alone_ ? Partition{0, batch.samples} : replica_samples(batch.samples, all, index);
+    const std::size_t first = part.first;
+    const std::size_t count = part.count;
+    const std::size_t width = replica().outputs();
+    replica(index).evaluate(select_samples(batch, part, replica().label_bytes()),
+                            evaluates_alone_ ? batch.samples : all,
+                            std::span(logits_).subspan(first * width, count * width),
+                            std::span(evaluated_losses_).subspan(first, count));
+  });
+  last_evaluators_ = evaluators();
+  last_all_samples_ = all;
+}
+
+const void* Engine::read_features(std::int64_t samples) {
+  const std::size_t bytes = replica().input_bytes();
+  features_.resize(static_cast<std::size_t>(samples) * bytes);
+  run([&](int index) {
+    if (index >= last_evaluators_) return;
+    const Partition part = last_evaluators_ == 1
+                               ? Partition{0, samples}
+                               : replica_samples(samples, last_all_samples_, index);
+    replica(index).read_features(part.count,
+                                 features_.data() + static_cast<std::size_t>(part.first) * bytes);
+  });
+  return features_.data();
+}
+
+Engine::Statistics Engine::statistics() {
+  Statistics all;
+  for (const auto& replica : replicas_) {
+    const backend::Variables& variables = replica->variables();
+    all.emplace_back(static_cast<std::size_t>(variables.flat().statistics));
+    variables.read_flat(kStatistics, 0, all.back());
+  }
+  return all;
+}
+
+void Engine::restore(const Statistics& statistics) {
+  for (std::size_t r = 0; r < replicas_.size(); ++r) {
+    replicas_[r]->variables().write_flat(kStatistics, 0, statistics[r]);
+  }
+}
+
+void Engine::set_loss_scale(const backend::LossScaleState& scale) {
+  for (const auto& replica : replicas_) replica->set_loss_scale(scale);
+}
+
+backend::MemoryReport Engine::memory() const {
+  backend::MemoryReport all;
+  for (const auto& replica : replicas_) {
+    const backend::MemoryReport one = replica->memory();
+    all.variables += one.variables;
+    all.gradients += one.gradients;
+    all.activations += one.activations;
+    all.derived += one.derived;
+    all.staging += one.staging;
+    all.tables += one.tables;
+    all.slots += one.slots;
+    all.workspace = std::max(all.workspace, one.workspace);
+  }
+  return all;
+}
+
+std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
+  const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : batch.samples;
+  for (std::int64_t r = 0; r < count(); ++r) {
+    const HostBatch part =
+        select_samples(batch, replica_samples(batch.samples, all, r), replica().target_bytes());
+    if (part.samples == 0) continue;
+    const std::string where = replica(r).find_not_finite(part, scalars);
+    if (!where.empty()) return where;
+  }
+  return "";
+}
+
+void Engine::check_equal() {
+  if (group_.empty()) return;
+  std::string different;
+  run([&](int index) {
+    // All ranks visit the tensors in the order of the graph.
+    std::vector<std::int64_t> sums;
+    const std::vector<checkpoint::Tensor> tensors = replica(index).tensors();
+    for (const checkpoint::Tensor& tensor : tensors) sums.push_back(checksum(tensor.values));
+    cluster::Communicator& group = *group_[index];
+    std::vector<std::int64_t> all(sums.size() * group.size());
+    group.all_gather(std::as_bytes(std::span(sums)), std::as_writable_bytes(std::span(all)));
+    if (index > 0) return;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      for (std::size_t rank = 1; rank < static_cast<std::size_t>(group.size()); ++rank) {
+        if (all[rank * sums.size() + i] == all[i]) continue;
+        different += concat("\n  ", tensors[i].name, " on rank ", rank);
+      }
+    }
+  });
+  if (different.empty()) return;
+  throw CheckError("variables are not those of rank 0:" + different +
+                   "\nThe replicas no longer train the same model. Go on from the last checkpoint "
+                   "with --resume.");
 }
 
 }  // namespace trainer::engine

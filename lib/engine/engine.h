@@ -1,209 +1,183 @@
-// A model on a device: its variables, its training program and its evaluation program. Where the
-// first layers are frozen, a third program computes their features from the images, and the other
-// two take features.
+// A model on all devices of this process: training, evaluation and commands use the devices through
+// it. `Replica` is the model on one of them.
+//
+// Every replica has its own backend and its own thread. A batch of n samples is divided into
+// contiguous parts: replica r of R computes partition(n, R, r) or, with ordered sums,
+// rank_samples() of base/numbers/sum_tree.h. Gradients are summed over the replicas, so that all
+// make the same update and their parameters stay the same bits.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <ostream>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
-#include "checkpoint/tensor_file.h"
-#include "compile/compile.h"
-#include "config/config.h"
-#include "engine/frozen_prefix.h"
-#include "engine/variable_values.h"
-#include "graph/graph.h"
+#include "backend/open.h"
+#include "base/numbers/partition.h"
+#include "base/threads/thread_team.h"
+#include "cluster/communicator.h"
+#include "engine/replica.h"
 
 namespace trainer::engine {
 
-// The ranks that an engine belongs to. The pointers are null for an engine that is alone.
-struct EngineGroup {
-  cluster::Communicator* gradients = nullptr;
-  // A duplicate of `gradients`, if batch norm takes its statistics over all ranks.
-  cluster::Communicator* statistics = nullptr;
-  bool remote = false;  // some ranks are in other processes, so that all-reduce overlaps backward
+// Returns the device options of a config for one of `workers` processes that train together.
+backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
+
+// Returns whether the config's replicas run on GPUs of this machine. Opens the CUDA backend.
+bool uses_gpus(const config::Parallel& parallel);
+// Returns how the gradients of the replicas of `workers` processes are summed, as the end of
+// "gradients are summed ..."; "" with one replica.
+std::string describe_sums(const config::Parallel& parallel, std::int64_t workers);
+
+// The position of a process among the processes of its machine that train together.
+struct LocalPlace {
+  int rank = 0, size = 1;
 };
 
-// The samples of one call in host memory, rows packed.
-struct HostBatch {
-  std::int64_t samples = 0;
-  const void* input = nullptr;  // images; with `is_features` output of Engine::read_features()
-  bool is_features = false;
-  const void* labels = nullptr;  // null is allowed with Engine::Use::kPredict
+// Opens the backends of a config's replicas. Throws DeviceError when this machine or build lacks
+// what the config asks for.
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             std::int64_t workers = 1,
+                                                             const LocalPlace& place = {});
+
+// Returns whether a layer normalises by the statistics of the batch that it trains on.
+bool uses_batch_statistics(const graph::Graph& model);
+
+// The result of a launched call, of all replicas of this process.
+struct StepResult {
+  double loss = 0;           // sum over the samples, without the penalty
+  std::int64_t correct = 0;  // undefined where labels are not classes
+  // Nothing if this process had no samples of the call.
+  std::optional<double> penalty;
+  // True if all losses were finite: those of all ranks if the call updates, else those of this
+  // process. If false, the parameters are unchanged.
+  bool finite = true;
+  // True if the update was skipped because a gradient overflowed under the loss scale.
+  bool skipped = false;
+  bool update_not_finite = false;  // backend::CallResult::update_not_finite of some replica
+  double gradient_norm = 0;        // backend::CallResult::gradient_norm
 };
 
 class Engine {
  public:
-  // What a program is built for.
-  enum class Use { kTrain, kEvaluate, kPredict };
-
-  // `model` is the forward graph of model::build_model. kTrain has a training and an evaluation
-  // program, kEvaluate only the latter, kPredict one without labels and losses.
-  Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-         Use use, const EngineGroup& group = {});
-  // Waits for the work of the device, which uses the memory of this object.
+  // Makes one replica per backend. `workers` connects processes with equally many replicas, and
+  // must outlive this object; null: this process is alone.
+  Engine(const graph::Graph& model, const config::Config& config,
+         std::vector<std::unique_ptr<backend::Backend>> backends, Use use,
+         cluster::Communicator* workers = nullptr);
   ~Engine();
-  // Waits until the device has read the batches of all launches, also after a failure.
-  void finish_uploads() noexcept;
-  // Waits for the device and frees the programs; only the destructor may follow. Engines that sum
-  // together all release their programs before the first is destroyed, because the end of one
-  // communicator may wait until the graphs of all are gone.
-  void release_programs() noexcept;
 
-  // These call the functions of variable_values.h for all variables.
-  void initialise(std::uint64_t seed) { engine::initialise(*variables_, seed); }
-  void write(const std::vector<checkpoint::Tensor>& tensors) { write_known(*variables_, tensors); }
-  std::vector<checkpoint::Tensor> tensors() const { return read_all(*variables_); }
-  std::string parameters_sha256() const { return engine::parameters_sha256(*variables_); }
-  const graph::Graph& model() const { return model_; }
-  // Freezes other layers of the same model. Optimizer slots of parameters that were and are trained
-  // keep their values; all other slots start anew.
-  void change_frozen(const graph::Graph& model);
-  // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
-  // shape or, with kTrain, is unknown (evaluation and prediction ignore optimizer slots).
+  std::int64_t count() const { return std::ssize(replicas_); }
+  // All replicas have the same model, sizes and values: the first one represents them. Calls that
+  // change values must be made on the engine.
+  const Replica& replica(std::int64_t i = 0) const { return *replicas_[i]; }
+  Replica& replica(std::int64_t i = 0) { return *replicas_[i]; }
+  const backend::Backend& backend() const { return *backends_.front(); }
+  // Returns Backend::describe() of one replica, and the number of replicas.
+  std::string describe() const;
+
+  // Makes the telemetry of each device of the replicas, once; empty where devices have none. It
+  // must not outlive the replicas. Throws DeviceError naming what this machine lacks for it.
+  std::vector<std::unique_ptr<backend::Telemetry>> make_telemetry();
+
+  // These call the functions of Replica on all replicas. A batch is this process's part of the
+  // global batch: scalars.first_sample is the position of the part in the global batch, and
+  // scalars.all_samples is the size of the global batch.
+  void initialise(std::uint64_t seed);
+  void write(const std::vector<checkpoint::Tensor>& tensors);
   void load(const checkpoint::TensorFile& file, const std::string& path);
-  std::vector<graph::Value> variable_values() const { return variables_->values(); }
-
-  // The frozen layers at the start of the model; null, with the reason, when there are none.
-  const FrozenPrefix* prefix() const { return prefix_.get(); }
-  const std::string& no_prefix_reason() const { return no_prefix_; }
-  // Calls Executable::prepare() of the training program.
-  void prepare(std::int64_t samples, std::int64_t all_samples) {
-    train_->prepare(samples, all_samples);
-  }
-  // Launches one call of the training program and returns. At most launches_in_flight() calls may
-  // be waiting for result(). The memory of the batch must stay valid until its result is read.
+  void change_frozen(const graph::Graph& model);
+  // Plans and allocates for calls of the training program with `samples` samples of this process
+  // and `all_samples` of all processes, so that the first such call does not. No call may be in
+  // flight.
+  void prepare(std::int64_t samples, std::int64_t all_samples);
+  // Launches one call of the training program and returns. The memory of `batch` must stay valid
+  // until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
-  // Calls Executable::record() of the training program and of the frozen layers before it.
-  bool record(backend::WorkRecorder* recorder);
-  // Waits for the oldest launched call whose result was not read. A call whose numbers are not
-  // finite leaves the parameters unchanged.
-  backend::Numbers result();
-  // Returns Stream::gaps() of the stream on which all calls run.
-  std::optional<backend::StreamGaps> gaps() { return stream_->gaps(); }
-  int launches_in_flight() const { return static_cast<int>(calls_.size()); }
-  // The loss of each sample of the call whose result was read last. Waits for the device.
-  std::span<const float> losses();
-  // Runs the evaluation program on up to evaluation_batch() samples and waits. Writes `logits`
-  // [samples, outputs] and, except for kPredict, `losses` [samples]. `all_samples`: samples of the
-  // calls of all ranks; 0: of this one. With parallel.evaluate: false no other rank calls it.
-  void evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
-                std::span<float> losses);
-  // Copies the features that the prefix made of the first `samples` images of the last call,
-  // launched or evaluated.
-  void read_features(std::int64_t samples, void* to);
-  // The gradient of the last call, which did not update: see backend::Executable::gradient().
-  backend::Gradient gradient() { return train_->gradient(*stream_); }
-  // Calls Executable::read_gradient() of the training program.
-  void read_gradient(std::int64_t first, std::span<float> to) {
-    train_->read_gradient(*stream_, first, to);
+  // Waits for the oldest call whose result was not read.
+  StepResult result();
+  // Waits until the devices have read the batches of all launches, also after a failure.
+  void finish_uploads() noexcept {
+    for (const auto& replica : replicas_) replica->finish_uploads();
   }
-  // Returns the trained parameters whose gradient is zero whatever the samples are: biases that
-  // batch norm cancels.
-  const std::set<std::string>& parameters_without_gradient() const { return without_gradient_; }
+  // Returns the gaps of all replicas together; see Replica::gaps().
+  std::optional<backend::StreamGaps> gaps();
+  // Allocates memory that the devices copy from directly. It must not outlive the replicas.
+  HostAllocator host_allocator();
+  // Calls launch() and result().
+  StepResult step(const HostBatch& batch, const backend::Scalars& scalars) {
+    launch(batch, scalars);
+    return result();
+  }
+  // The times by phase of the call whose result was read last, one entry per replica.
+  std::span<const backend::PhaseTimes> times() const { return times_; }
+  // The loss of each sample of the call whose result was read last; valid until the next call.
+  std::span<const float> losses();
+  // Evaluates a batch and waits; logits() and evaluated_losses() then hold its results.
+  void evaluate(const HostBatch& batch, std::int64_t all_samples = 0);
+  // The results of the last evaluate(), in the order of its samples.
+  std::span<const float> logits() const { return logits_; }
+  std::span<const float> evaluated_losses() const { return evaluated_losses_; }
+  // The features of the images of the last call, launched or evaluated, rows packed; valid until
+  // the next call.
+  const void* read_features(std::int64_t samples);
 
-  // Returns the loss scale of the training program; nothing unless it is dynamic. Waits for the
-  // device.
-  std::optional<backend::LossScaleState> loss_scale();
-  // Does nothing unless the loss scale is dynamic.
+  // The moving statistics of every replica. Every call changes them, even one that does not update.
+  using Statistics = std::vector<std::vector<float>>;
+  Statistics statistics();
+  void restore(const Statistics& statistics);
+
   void set_loss_scale(const backend::LossScaleState& scale);
 
-  // Makes every waiting rank of its group throw PeerError with this reason. Thread-safe.
-  void abort(const std::string& reason) noexcept;
-
-  std::int64_t outputs() const { return outputs_; }  // logits per sample
-  // The bytes of one sample in a batch: of its image, of the programs' input (the features if there
-  // is a prefix), of its label for evaluation, and of its label for training.
-  std::int64_t image_bytes() const { return image_bytes_; }
-  std::int64_t input_bytes() const { return input_bytes_; }
-  std::int64_t label_bytes() const { return label_bytes_; }
-  std::int64_t target_bytes() const { return target_bytes_; }
-  std::int64_t batch() const { return batch_; }
-  std::int64_t evaluation_batch() const { return evaluation_batch_; }
-  // The micro-batches that ordered sums cut the batch of all ranks into; 0: sums are not ordered.
-  std::int64_t leaves() const;
-  backend::MemoryReport memory() const;
-  backend::Variables& variables() { return *variables_; }
-  std::vector<backend::StepPlan> training_steps() const { return train_->steps(); }
-  void print_training_program(std::ostream& out) const { train_->print(out); }
-  void print_evaluation_program(std::ostream& out) const { evaluate_->print(out); }
-
-  // Call it after a call that was not finite, with the same batch. Returns the first layer, in
-  // order, whose output is not finite, or a parameter that is not finite itself; "" if all are
-  // finite.
+  // The number of samples that a call may have.
+  std::int64_t batch() const { return replica().batch() * count(); }
+  std::int64_t evaluation_batch() const { return replica().evaluation_batch() * evaluators(); }
+  backend::MemoryReport memory() const;  // the memory of all replicas together
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
+  // Throws CheckError naming the variables and the ranks, of all workers, if a variable does not
+  // have the same bits on all ranks. Collective.
+  void check_equal();
+
  private:
-  std::int64_t rank_count() const;
-  // Device copies of a call's inputs, on devices that do not read host memory.
-  struct DeviceInputs {
-    backend::Buffer input, labels;
-  };
-  // The numbers and outputs of a launched call whose result was not read.
-  struct Call {
-    std::int64_t samples = 0;
-    double input_seconds = 0;  // time that launch() took to copy the inputs
-    DeviceInputs inputs;
-    std::unique_ptr<backend::Event> uploaded;
-    HostBuffer numbers;
-    backend::Buffer losses, ranks, penalty;
-    std::unique_ptr<backend::Event> done;
-  };
+  void close_replicas() noexcept;
+  // Runs work(index) for all replicas at once. After an error only result(), finish_uploads() and
+  // the destructor may be called.
+  template <class Work>
+  void run(const Work& work);
+  // Returns the part of a replica in a batch of `samples` of this process and `all_samples` of all
+  // processes.
+  Partition replica_samples(std::int64_t samples, std::int64_t all_samples,
+                            std::int64_t index) const;
+  // Returns the samples of a batch that are in `part`.
+  HostBatch select_samples(const HostBatch& batch, const Partition& part,
+                           std::int64_t label_bytes) const;
+  std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
+  // Makes the communicators of a replica, on its thread.
+  ReplicaGroup make_group(int index, bool sync);
 
-  void build();
-  void allocate_calls();
-  void allocate_staging();
-  // Returns memory from which the device can read `bytes` of `host`: that of `host`, or `device`
-  // after a copy in the stream's order.
-  backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device,
-                      backend::Stream& stream);
-  // Calls bring() for the images or features of a batch and for its labels, and returns both.
-  std::array<backend::Span, 2> bring(const HostBatch& batch, std::int64_t label_bytes,
-                                     DeviceInputs& device, backend::Stream& stream);
-  // Returns the input of the programs for `given`, the images or features of a batch on the device.
-  backend::Span program_input(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
-                              std::int64_t all_samples);
-  // Returns memory for an output that goes to host memory: that of `host`, or `device`, from which
-  // it is copied.
-  backend::Span place(std::span<float> host, backend::Buffer& device);
-
-  graph::Graph model_, rest_;  // rest_: the layers after the prefix, or the whole model
-  backend::Backend& backend_;
-  compile::Options options_;
-  config::Optimizer optimizer_;
-  Use use_;
-  bool mixes_samples_ = false, evaluates_alone_ = false;
-  // Training inputs are copied on a stream of their own while the device works on the previous
-  // call.
-  std::unique_ptr<backend::Stream> stream_, upload_stream_;
-  std::unique_ptr<backend::Collective> gradients_, statistics_;
-  std::unique_ptr<backend::Variables> variables_;
-  std::unique_ptr<backend::Executable> train_, evaluate_;
-  // evaluation_prefix_ exists if prefix_ divides batches by the ranks and evaluation does not.
-  std::unique_ptr<FrozenPrefix> prefix_, evaluation_prefix_;
-  std::string no_prefix_;
-  std::set<std::string> without_gradient_;
-  bool prediction_ = false, has_penalty_ = false;
-  std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
-  std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
-  // The most samples of a call: more than batch_ where the micro-batches of ordered sums do not
-  // divide evenly among the ranks.
-  std::int64_t capacity_ = 0, evaluation_capacity_ = 0;
-  backend::CompileOptions compile_;
-  std::vector<Call> calls_;  // a ring: call i is at i % size
-  std::uint64_t launched_ = 0, read_ = 0;
-  FrozenPrefix* last_prefix_ = nullptr;  // the prefix that made the features of the last call
-  std::vector<float> losses_;
-  // The inputs and outputs of evaluation on devices that do not read host memory.
-  DeviceInputs evaluated_;
-  backend::Buffer device_logits_, device_losses_;
+  cluster::Communicator* workers_;
+  bool evaluates_alone_;                                       // parallel.evaluate: false
+  std::vector<std::unique_ptr<cluster::Communicator>> group_;  // empty: one replica, no workers
+  std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
+  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  ThreadTeam team_;
+  // A ring of the calls whose results were not read.
+  struct Launched {
+    std::int64_t samples = 0, all_samples = 0;
+    bool applies = false;
+  };
+  std::vector<Launched> launched_;
+  std::uint64_t launches_ = 0, results_ = 0;
+  std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
+  std::int64_t last_all_samples_ = 0;
+  std::vector<backend::PhaseTimes> times_;
+  std::vector<float> logits_, evaluated_losses_, losses_;
+  std::vector<char> features_;  // the features of all replicas
 };
 
 }  // namespace trainer::engine

@@ -225,7 +225,7 @@ void broadcast_labels(cluster::Communicator& workers, MultiLabelMetrics& metrics
 
 // Rank 0 evaluates while the others exchange a flag with it after every batch: any of them may end
 // the evaluation, and a long evaluation does not run into a timeout.
-std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate_alone(Engine& engine, const data::Dataset& dataset,
                                       const EvaluateOptions& options,
                                       data::FeatureDataset* features) {
   cluster::Communicator& workers = *options.workers;
@@ -251,7 +251,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
     for (std::int64_t i = 0; i < batches; ++i) {
       if (own.cancelled()) return std::nullopt;
     }
-    metrics = make_sums(options, engine.outputs(), dataset).result();
+    metrics = make_sums(options, engine.replica().outputs(), dataset).result();
   }
   const auto broadcast_from_chief = [&](auto&&... values) {
     (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
@@ -265,13 +265,13 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
 
 }  // namespace
 
-std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {
   if (options.flip && features != nullptr) throw std::logic_error("mirror images need images");
   if (options.workers != nullptr && options.alone) {
     return evaluate_alone(engine, dataset, options, features);
   }
-  Sums sums = make_sums(options, engine.outputs(), dataset);
+  Sums sums = make_sums(options, engine.replica().outputs(), dataset);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   std::optional<Gathered> gathered;
@@ -279,10 +279,10 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     loading.rank = options.workers->rank();
     loading.ranks = options.workers->size();
     loading.batch_size *= loading.ranks;
-    loading.leaves = engine.leaves();
+    loading.leaves = engine.replica().leaves();
     const bool is_multi_label = dataset.spec().is_multi_label();
-    gathered.emplace(*options.workers, engine.outputs(),
-                     is_multi_label ? dataset.spec().label_width : 0, engine.leaves());
+    gathered.emplace(*options.workers, engine.replica().outputs(),
+                     is_multi_label ? dataset.spec().label_width : 0, engine.replica().leaves());
   }
   loading.augment = false;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
@@ -309,7 +309,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
       features->store(*batch, engine.read_features(batch->range.count));
     }
     const auto logits =
-        evaluation.logits().first(count * static_cast<std::size_t>(engine.outputs()));
+        evaluation.logits().first(count * static_cast<std::size_t>(engine.replica().outputs()));
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
     const auto losses = weigh(dataset, *batch, evaluation.losses().first(count), weighed);
     if (gathered) {

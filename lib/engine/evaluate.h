@@ -6,8 +6,8 @@
 #include <string>
 
 #include "data/samples/features.h"
+#include "engine/engine.h"
 #include "engine/metrics/metrics.h"
-#include "engine/replicas.h"
 
 namespace trainer::engine {
 
@@ -38,7 +38,7 @@ EvaluateOptions evaluate_options(const config::Config& config);
 // loss is the sum of weight times loss divided by the number of samples, and no other metric is
 // weighted. A DataError of one process cancels the evaluation of the other processes. `features`,
 // if not null, replaces the images once it is complete, and is filled otherwise.
-std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options,
                                 data::FeatureDataset* features = nullptr);
 

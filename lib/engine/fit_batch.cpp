@@ -4,7 +4,7 @@
 
 #include "backend/memory_planner.h"
 #include "base/error.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 namespace trainer::engine {
 namespace {
@@ -58,9 +58,9 @@ backend::MemoryReport planned_memory(
     const graph::Graph& model, config::Config config, std::int64_t samples,
     const std::function<std::vector<std::unique_ptr<backend::Backend>>()>& plan) {
   config.train.batch_size = samples;
-  const Replicas replicas(model, config, plan(), Engine::Use::kTrain);
-  backend::MemoryReport one = replicas.memory();
-  const std::int64_t count = replicas.count();
+  const Engine engine(model, config, plan(), Use::kTrain);
+  backend::MemoryReport one = engine.memory();
+  const std::int64_t count = engine.count();
   for (std::int64_t* part : {&one.variables, &one.gradients, &one.activations, &one.derived,
                              &one.staging, &one.tables, &one.slots}) {
     *part /= count;

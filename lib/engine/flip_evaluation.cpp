@@ -24,7 +24,7 @@ void FlipEvaluation::run(const HostBatch& batch, std::int64_t all_samples) {
   engine_.evaluate(batch, all_samples);
   if (!flip_) return;
   const std::size_t count = batch.samples;
-  const std::size_t width = engine_.outputs();
+  const std::size_t width = engine_.replica().outputs();
   const std::span<const float> logits = engine_.logits().first(count * width);
   const std::span<const float> losses = engine_.evaluated_losses().first(count);
   logits_.assign(logits.begin(), logits.end());

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 namespace trainer::engine {
 
@@ -14,11 +14,11 @@ namespace trainer::engine {
 void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
                  std::vector<std::byte>& to);
 
-// Calls Replicas::evaluate() for a batch of images, and if asked to also for their mirror images.
+// Calls Engine::evaluate() for a batch of images, and if asked to also for their mirror images.
 class FlipEvaluation {
  public:
   // `flip` includes the mirror images. The engine must outlive this object.
-  FlipEvaluation(Replicas& engine, const data::DatasetSpec& samples, LossKind loss, bool flip)
+  FlipEvaluation(Engine& engine, const data::DatasetSpec& samples, LossKind loss, bool flip)
       : engine_(engine), samples_(samples), loss_(loss), flip_(flip) {}
 
   void run(const HostBatch& batch, std::int64_t all_samples = 0);
@@ -28,7 +28,7 @@ class FlipEvaluation {
   std::span<const float> losses() const { return flip_ ? losses_ : engine_.evaluated_losses(); }
 
  private:
-  Replicas& engine_;
+  Engine& engine_;
   data::DatasetSpec samples_;
   LossKind loss_;
   bool flip_;

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/numbers/finite.h"
 #include "engine/compile_options.h"
-#include "engine/engine.h"
+#include "engine/replica.h"
 
 namespace trainer::engine {
 namespace {
@@ -21,7 +21,7 @@ graph::Graph probe_graph(const graph::Graph& model) {
 
 }  // namespace
 
-std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
+std::string Replica::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
@@ -33,7 +33,7 @@ std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scala
   backend::Scalars quiet = scalars;
   quiet.apply = false;
   quiet.all_samples = batch.samples;
-  const auto [given, labels] = bring(batch, target_bytes_, calls_.front().inputs, *stream_);
+  const auto [given, labels] = to_device(batch, target_bytes_, calls_.front().inputs, *stream_);
   const backend::Span inputs[] = {program_input(batch, given, prefix_.get(), batch.samples),
                                   labels};
   const graph::Graph probe = probe_graph(training_model(rest_, mixes_samples_));

@@ -82,7 +82,7 @@ struct Progress {
   std::int64_t staleness = 0;
   // True if the update was skipped because a float16 gradient overflowed under the loss scale.
   bool skipped = false;
-  // backend::Numbers::gradient_norm; NaN where this process does not update.
+  // backend::CallResult::gradient_norm; NaN where this process does not update.
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   // A hash of the samples of all ranks and of their order in the step; 0 if that is not known. It
   // does not depend on how the ranks divide the samples.

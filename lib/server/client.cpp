@@ -84,10 +84,10 @@ void Client::start(const Start& start, const Source& values) {
     std::vector<proto::Values> messages(state_->count_servers(buffer));
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const Partition part = state_->share(buffer, i);
-      std::vector<float> own(part.count);
-      values(buffer, part.first, own);
+      std::vector<float> part_values(part.count);
+      values(buffer, part.first, part_values);
       *messages[i].mutable_part() = to_message(buffer);
-      messages[i].set_values(to_bytes(own));
+      messages[i].set_values(to_bytes(part_values));
     }
     state_->connections.call(&Stub::AsyncWrite, messages);
   }

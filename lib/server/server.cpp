@@ -259,9 +259,9 @@ struct Server::State final : proto::ParameterServer::Service {
 Server::Server(const cluster::Identity& who, const ServerOptions& options)
     : state_(std::make_unique<State>(who, options)) {
   prepare_process();
-  const cluster::Address& own = who.cluster.ps[who.index];
-  const std::string host = cluster::own_address(own.host);
-  const cluster::Address address{host.empty() ? "::" : host, own.port};
+  const cluster::Address& listed = who.cluster.ps[who.index];
+  const std::string host = cluster::own_address(listed.host);
+  const cluster::Address address{host.empty() ? "::" : host, listed.port};
   grpc::ServerBuilder builder;
   for (const auto& [name, value] : channel_arguments(options.timeout)) {
     builder.AddChannelArgument(name, value);
@@ -274,7 +274,7 @@ Server::Server(const cluster::Identity& who, const ServerOptions& options)
   state_->server = builder.BuildAndStart();
   if (!state_->server) {
     throw ConfigError({who.source, 0, 0}, concat("ps:", who.index, " cannot listen at ",
-                                                 to_string(own), "; is the port in use?"));
+                                                 to_string(listed), "; is the port in use?"));
   }
 }
 

@@ -90,9 +90,9 @@ std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int6
 }
 
 // Returns the numbers of all ranks in rank order. Collective.
-std::vector<std::uint64_t> gather(ProcessGroup& group, const std::vector<std::uint64_t>& mine) {
-  std::vector<std::uint64_t> all(mine.size() * group.size());
-  group.control()->all_gather(std::as_bytes(std::span(mine)),
+std::vector<std::uint64_t> gather(ProcessGroup& group, const std::vector<std::uint64_t>& values) {
+  std::vector<std::uint64_t> all(values.size() * group.size());
+  group.control()->all_gather(std::as_bytes(std::span(values)),
                               std::as_writable_bytes(std::span(all)));
   return all;
 }

@@ -53,7 +53,7 @@ void reject_features(const config::Config& config, const std::string& reason) {
                     concat(keys::kCacheFeatures, ": ", reason, "; use auto or off"));
 }
 
-FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
+FeaturePlan plan_features(const config::Config& config, const engine::Engine& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           FeatureSharing sharing, std::size_t stage) {
   const CacheFeatures choice = config.train.cache_features;
@@ -67,9 +67,9 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
     plan.reason = concat(keys::kCacheFeatures, " is off");
     return plan;
   }
-  const engine::FrozenPrefix* prefix = engine.prefix();
+  const engine::FrozenPrefix* prefix = engine.replica().prefix();
   if (prefix == nullptr) {
-    plan.reason = engine.no_prefix_reason();
+    plan.reason = engine.replica().no_prefix_reason();
     if (insists) reject_features(config, plan.reason);
     return plan;
   }

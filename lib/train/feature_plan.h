@@ -10,7 +10,7 @@
 
 #include "config/config.h"
 #include "data/open.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "hooks/hooks.h"
 
 namespace trainer::train {
@@ -42,7 +42,7 @@ enum class FeatureSharing {
 
 // Returns the plan for a run with `epochs` left in `stage` and later ones. Throws ConfigError if
 // the config demands a cache that is not possible; a later stage trains without a cache instead.
-FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
+FeaturePlan plan_features(const config::Config& config, const engine::Engine& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           FeatureSharing sharing, std::size_t stage = 0);
 // Returns one line: "kept in memory from the first epoch on: train, validation, 95 MiB", or the

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "config/keys.h"
+#include "engine/engine.h"
 #include "engine/fit_batch.h"
-#include "engine/replicas.h"
 
 namespace trainer::train {
 namespace {

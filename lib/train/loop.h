@@ -10,7 +10,7 @@
 #include "base/notice.h"
 #include "config/config.h"
 #include "data/open.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "hooks/hooks.h"
 #include "train/loop/clock.h"
 #include "train/process_group.h"
@@ -24,7 +24,7 @@ namespace trainer::train {
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
-  engine::Replicas& engine;   // all replicas of this process
+  engine::Engine& engine;     // all replicas of this process
   TrainingPlan plan;          // the plan of all processes
   ProcessGroup& group;        // a group of one trains alone
   Path run = {};              // the run folder

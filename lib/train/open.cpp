@@ -195,15 +195,15 @@ void reject_pos_weight(const config::Config& config, const data::Datasets& data)
 // follow from its files.
 void check_stops(const config::Config& config, const data::Datasets& data) {
   if (data.validation) return;
-  const auto refuse = [](const SourceLoc& loc, const char* key) {
+  const auto reject = [](const SourceLoc& loc, const char* key) {
     throw ConfigError(loc, concat(key,
                                   ": needs validation samples, but data.path holds none: give "
                                   "data.validation or data.validation_split"));
   };
-  if (config.train.early_stop) refuse(config.train.early_stop->loc, "train.early_stop");
-  if (config.train.stop_at) refuse(config.train.stop_at->loc, "train.stop_at");
+  if (config.train.early_stop) reject(config.train.early_stop->loc, "train.early_stop");
+  if (config.train.stop_at) reject(config.train.stop_at->loc, "train.stop_at");
   if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
-    refuse(config.schedule.loc, "schedule.reduce_on_plateau");
+    reject(config.schedule.loc, "schedule.reduce_on_plateau");
   }
 }
 

@@ -15,7 +15,7 @@
 #include "cluster/identity.h"
 #include "cluster/rendezvous.h"
 #include "config/config.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "graph/graph.h"
 
 namespace trainer::train {

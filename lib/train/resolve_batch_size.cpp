@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/process/memory.h"
 #include "config/keys.h"
+#include "engine/engine.h"
 #include "engine/fit_batch.h"
-#include "engine/replicas.h"
 #include "train/host_memory.h"
 
 namespace trainer::train {

@@ -42,7 +42,7 @@ constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "met
 constexpr const char* kDataReport = "data_report.txt";
 constexpr const char* kPredictions = "predictions.jsonl";
 
-void refuse_folder_of_others(const Path& run, const config::Config& config) {
+void check_folder_is_run(const Path& run, const config::Config& config) {
   if (fs::exists(checkpoint_folder(run))) return;
   for (const char* name : kOwn) {
     if (!fs::exists(run / name)) continue;
@@ -59,8 +59,8 @@ void remove_leftovers_of_run(const Path& run) {
   for (const auto& entry : fs::directory_iterator(run)) {
     const std::string name = entry.path().filename().string();
     const bool is_own = name.starts_with(concat(kDataReport, ".tmp.")) ||
-                        std::any_of(std::begin(kOwn), std::end(kOwn), [&](const char* own) {
-                          return name.starts_with(concat(own, ".tmp."));
+                        std::any_of(std::begin(kOwn), std::end(kOwn), [&](const char* file) {
+                          return name.starts_with(concat(file, ".tmp."));
                         });
     std::error_code ignored;
     if (is_own) fs::remove(entry.path(), ignored);
@@ -79,7 +79,7 @@ void sync_names(const Path& run) {
   }
 }
 
-[[noreturn]] void refuse_link(const Path& link) {
+[[noreturn]] void throw_link(const Path& link) {
   throw DataError(link,
                   "is a link inside a run folder, and training would write to what it points "
                   "to; remove the link, or choose another folder with --run-dir");
@@ -88,22 +88,22 @@ void sync_names(const Path& run) {
 // Throws DataError for a link in the place of a file that a run writes: a run folder that came from
 // elsewhere may link to files of the user, such as metrics.csv -> ~/.profile, or to the checkpoints
 // of another run, of which training would remove the older ones.
-void refuse_links(const Path& run) {
+void check_no_links(const Path& run) {
   std::error_code error;
   for (const char* name : kOwn) {
-    if (fs::is_symlink(run / name)) refuse_link(run / name);
+    if (fs::is_symlink(run / name)) throw_link(run / name);
   }
   for (const char* name : {kDataReport, "checkpoints", "features"}) {
-    if (fs::is_symlink(run / name)) refuse_link(run / name);
+    if (fs::is_symlink(run / name)) throw_link(run / name);
   }
   for (fs::recursive_directory_iterator file(run / "tensorboard", error), end;
        !error && file != end; file.increment(error)) {
-    if (file->is_symlink()) refuse_link(file->path());
+    if (file->is_symlink()) throw_link(file->path());
   }
   for (const char* name : {"checkpoints", "features"}) {
     for (fs::directory_iterator file(run / name, error), end; !error && file != end;
          file.increment(error)) {
-      if (file->is_symlink()) refuse_link(file->path());
+      if (file->is_symlink()) throw_link(file->path());
     }
   }
 }
@@ -113,12 +113,12 @@ void refuse_links(const Path& run) {
 void check_outside_data(const Path& folder, const config::Config& config,
                         const std::string& option) {
   if (config.data.format != config::DataFormat::kImageFolder) return;
-  const Path own = fs::weakly_canonical(folder);
+  const Path run = fs::weakly_canonical(folder);
   for (const Split split : kSplits) {
     const std::string path = data::image_split(config.data, split).path;
     if (path.empty() || !fs::is_directory(path)) continue;
     const Path images = fs::weakly_canonical(path);
-    const auto [end, inner] = std::mismatch(images.begin(), images.end(), own.begin(), own.end());
+    const auto [end, inner] = std::mismatch(images.begin(), images.end(), run.begin(), run.end());
     if (end != images.end()) continue;
     throw ConfigError(config.run.loc,
                       concat(printable(folder.string()), " is or lies in ", printable(path),
@@ -129,8 +129,8 @@ void check_outside_data(const Path& folder, const config::Config& config,
 }
 
 void prepare_run_folder(const Path& run, const config::Config& config, Start start) {
-  refuse_folder_of_others(run, config);
-  refuse_links(run);
+  check_folder_is_run(run, config);
+  check_no_links(run);
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {

@@ -42,12 +42,13 @@ std::vector<float> target_weights(const config::Config& config, const data::Data
                       "weights");
   }
   const bool is_balanced = by_positive && by_positive->balanced;
-  const std::vector<float> own = read_weights(by_label, "train.class_weight", data);
+  const std::vector<float> class_weights = read_weights(by_label, "train.class_weight", data);
   const std::vector<float> positive = is_balanced
                                           ? balance_positives(data, by_positive->loc)
                                           : read_weights(by_positive, "train.pos_weight", data);
-  std::vector<float> weights = own;
-  for (std::size_t i = 0; i < own.size(); ++i) weights.push_back(own[i] * positive[i]);
+  std::vector<float> weights = class_weights;
+  for (std::size_t i = 0; i < class_weights.size(); ++i)
+    weights.push_back(class_weights[i] * positive[i]);
   return weights;
 }
 

@@ -14,7 +14,7 @@ from sizes import RANKS
 
 # Test cases of the CPU's kernels and of other backends.
 OTHER_BACKENDS = ("recompute: several threads*", "AMX*", "Winograd*", "reference backend*", "arena*", "placement*",
-                  "CPU program*", "Lowering*", "ProgramBuffers*", "make_pointers*", "find_bucket_steps*")
+                  "CPU program*", "Lowering*", "ProgramBuffers*", "make_pointers*", "find_bucket_ends*")
 SKIPPED = 77  # exit code of a test program whose cases were all skipped
 CASE_SECONDS = 150
 FAR, WORST_CASES = 4, 10  # of the distances in the report

@@ -34,7 +34,7 @@ class Size:
 SIZES = {
     "full": Size(),
     "tiny": Size(conformance=("Dense*", "Softmax*"), ranks=("ReductionOptions: a loss of one rank*",),
-                 engine=("Replicas::check_equal*",), sanitized=("L2Penalty*",), config="scripts/bench/cnn.yaml",
+                 engine=("Engine::check_equal*",), sanitized=("L2Penalty*",), config="scripts/bench/cnn.yaml",
                  settings=("train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"), accuracy=0, verify_steps=4,
                  speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
 }

@@ -24,7 +24,7 @@ Outcome train(const Setup& setup, std::size_t wait_every) {
   }
   calls.stream().synchronize();
   Outcome outcome;
-  for (std::size_t i = 0; i < kCalls; ++i) outcome.losses.push_back(calls.numbers(i).loss);
+  for (std::size_t i = 0; i < kCalls; ++i) outcome.losses.push_back(calls.result(i).loss);
   outcome.parameters = calls.trained_values();
   return outcome;
 }

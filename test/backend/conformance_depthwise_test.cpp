@@ -106,13 +106,15 @@ void check_bfloat16(const std::string& name, Spec spec) {
   }
 }
 
-// How many steps of the program are of our own kernels for such chains.
-int fused_steps(const graph::Graph& graph) { return steps_named(graph, "with batch norms"); }
+// How many instructions of the program are of our own kernels for such chains.
+int fused_instructions(const graph::Graph& graph) {
+  return count_instructions(graph, "with batch norms");
+}
 
-int fused_steps(const Spec& spec, DType type = DType::kFloat32) {
+int fused_instructions(const Spec& spec, DType type = DType::kFloat32) {
   Builder b(type);
   chain(b, spec);
-  return fused_steps(b.graph);
+  return fused_instructions(b.graph);
 }
 
 }  // namespace
@@ -168,16 +170,16 @@ TEST_CASE("depthwise convolution between batch norms: outputs inside the chain a
 TEST_CASE(
     "CPU program: depthwise convolutions between norms run as one instruction where they can") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute chains in one pass");
-  CHECK(fused_steps(Spec{}) == 2);
-  CHECK(fused_steps(Spec{.stride = 2}) == 2);
-  CHECK(fused_steps(Spec{.dilation = 2}) == 0);
-  CHECK(fused_steps(Spec{.stride = 3}) == 0);
-  CHECK(fused_steps(Spec{.before = {}}) == 0);
-  CHECK(fused_steps(Spec{.gives_z = true}) == 0);
-  CHECK(fused_steps(Spec{.gives_dy = true}) == 0);
-  CHECK(fused_steps(Spec{.after = {Activation::Kind::kTanh}}) == 0);
-  CHECK(fused_steps(Spec{.channels = 8}) == 0);  // a block for two threads
-  CHECK(fused_steps(training_graph(kSeparable)) == 2);
+  CHECK(fused_instructions(Spec{}) == 2);
+  CHECK(fused_instructions(Spec{.stride = 2}) == 2);
+  CHECK(fused_instructions(Spec{.dilation = 2}) == 0);
+  CHECK(fused_instructions(Spec{.stride = 3}) == 0);
+  CHECK(fused_instructions(Spec{.before = {}}) == 0);
+  CHECK(fused_instructions(Spec{.gives_z = true}) == 0);
+  CHECK(fused_instructions(Spec{.gives_dy = true}) == 0);
+  CHECK(fused_instructions(Spec{.after = {Activation::Kind::kTanh}}) == 0);
+  CHECK(fused_instructions(Spec{.channels = 8}) == 0);  // a block for two threads
+  CHECK(fused_instructions(training_graph(kSeparable)) == 2);
 }
 
 TEST_CASE(
@@ -186,7 +188,7 @@ TEST_CASE(
   if (!open(setups()[0]).supports(DType::kBFloat16)) {
     TRAINER_SKIP("this processor does not compute in bfloat16");
   }
-  CHECK(fused_steps({}, DType::kBFloat16) == 2);
+  CHECK(fused_instructions({}, DType::kBFloat16) == 2);
 }
 
 }  // namespace trainer::test::conformance_depthwise_test

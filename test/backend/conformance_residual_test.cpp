@@ -140,7 +140,7 @@ void check_same_bits(const std::string& name, Spec spec) {
 int steps_of(const std::string& mark, const Spec& spec, DType type = DType::kFloat32) {
   Builder b(type);
   residual(b, spec);
-  return steps_named(b.graph, mark);
+  return count_instructions(b.graph, mark);
 }
 
 }  // namespace

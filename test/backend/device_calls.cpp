@@ -27,7 +27,7 @@ DeviceCalls::DeviceCalls(const Setup& setup, const Net& net, std::int64_t sample
     : backend_(open(setup)),
       graph_(training_graph(net, setup.type)),
       samples_(samples),
-      numbers_(backend_.allocate_host(calls * sizeof(backend::Numbers))),
+      results_(backend_.allocate_host(calls * sizeof(backend::CallResult))),
       stream_(backend_.make_stream()),
       variables_(backend_.allocate(graph_)) {
   for (const auto& [name, values] : starting_values(graph_, setup.type)) {
@@ -35,7 +35,7 @@ DeviceCalls::DeviceCalls(const Setup& setup, const Net& net, std::int64_t sample
   }
   backend::CompileOptions options;
   options.max_samples = samples;
-  options.numbers.loss = 1;
+  options.result_outputs.loss = 1;
   executable_ = backend_.compile(graph_, *variables_, options);
   const auto whole = batch(graph_, samples, net);
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -63,12 +63,12 @@ void DeviceCalls::launch(std::size_t i, float learning_rate) {
   backend::Scalars scalars = gradient_scalars(samples_);
   scalars.learning_rate = learning_rate;
   scalars.update = i + 1;
-  auto* all = reinterpret_cast<backend::Numbers*>(numbers_.data());
+  auto* all = reinterpret_cast<backend::CallResult*>(results_.data());
   executable_->launch({samples_, inputs_, outputs_, all + i}, scalars, *stream_);
 }
 
-const backend::Numbers& DeviceCalls::numbers(std::size_t i) const {
-  return reinterpret_cast<const backend::Numbers*>(numbers_.data())[i];
+const backend::CallResult& DeviceCalls::result(std::size_t i) const {
+  return reinterpret_cast<const backend::CallResult*>(results_.data())[i];
 }
 
 std::vector<float> DeviceCalls::trained_values() const {

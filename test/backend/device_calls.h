@@ -20,7 +20,7 @@ class DeviceCalls {
   void upload();
   backend::Executable& executable() { return *executable_; }
   backend::Stream& stream() { return *stream_; }
-  const backend::Numbers& numbers(std::size_t i) const;  // once the stream is done with the call
+  const backend::CallResult& result(std::size_t i) const;  // once the stream is done with the call
   std::vector<float> trained_values() const;
 
  private:
@@ -28,7 +28,7 @@ class DeviceCalls {
   graph::Graph graph_;
   std::int64_t samples_;
   std::vector<std::vector<std::byte>> batch_;
-  HostBuffer numbers_;
+  HostBuffer results_;
   std::vector<backend::Buffer> memory_;  // of the inputs, then of the outputs
   std::vector<backend::Span> inputs_, outputs_;
   std::unique_ptr<backend::Stream> stream_;

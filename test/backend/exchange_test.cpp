@@ -40,11 +40,12 @@ TEST_CASE("make_buckets: parameters up to the size share a bucket, none is divid
 }
 
 TEST_CASE(
-    "find_bucket_steps returns a step of each bucket that is not before those of earlier buckets") {
+    "find_bucket_ends returns an instruction of each bucket that is not before those of earlier "
+    "buckets") {
   const std::vector<std::pair<int, std::int64_t>> steps{{2, 16}, {3, 48}, {7, 0}, {9, 32}};
   const std::vector<Slice> buckets{{0, 16}, {16, 32}, {32, 64}};
   const std::vector<std::pair<int, std::size_t>> expected{{7, 0}, {7, 1}, {9, 2}};
-  CHECK(find_bucket_steps(steps, buckets) == expected);
+  CHECK(find_bucket_ends(steps, buckets) == expected);
 }
 
 TEST_CASE("Trailer: statistics of the ranks that have moved them are averaged") {

@@ -30,7 +30,7 @@ graph::Graph three_nodes() {
 }
 
 // Counts the steps of a float32 program with `lanes` lanes, by their names.
-std::map<std::string, int> steps_of(const Net& net, int lanes) {
+std::map<std::string, int> instructions_of(const Net& net, int lanes) {
   for (const Setup& setup : setups()) {
     if (setup.lanes != lanes || setup.type != DType::kFloat32) continue;
     backend::CompileOptions options;
@@ -38,13 +38,13 @@ std::map<std::string, int> steps_of(const Net& net, int lanes) {
     const Runner runner(open(setup), training_graph(net), options);
     std::stringstream program;
     runner.print(program);
-    std::map<std::string, int> steps;
+    std::map<std::string, int> instructions;
     for (std::string line; std::getline(program, line);) {
       const auto begin = line.find(": ");
       if (begin == std::string::npos) continue;
-      ++steps[line.substr(begin + 2, line.find(' ', begin + 2) - begin - 2)];
+      ++instructions[line.substr(begin + 2, line.find(' ', begin + 2) - begin - 2)];
     }
-    return steps;
+    return instructions;
   }
   return {};
 }
@@ -112,28 +112,29 @@ TEST_CASE(
 
 TEST_CASE("CPU program: steps have the names of the fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
-  auto steps = steps_of(kChained, 1);
-  CHECK(steps["depthwise_chain"] == 3);
-  CHECK(steps["depthwise_chain_backward"] == 3);
-  CHECK(steps["residual_sum"] == 1);
-  CHECK(steps["residual_gradient"] == 1);
+  auto instructions = instructions_of(kChained, 1);
+  CHECK(instructions["depthwise_chain"] == 3);
+  CHECK(instructions["depthwise_chain_backward"] == 3);
+  CHECK(instructions["residual_sum"] == 1);
+  CHECK(instructions["residual_gradient"] == 1);
   // The norm after the block's entrance has two readers.
-  CHECK(steps["partial_batch_norm"] == 5);
-  CHECK(steps["batch_norm"] == 1);
-  CHECK(steps["partial_batch_norm_backward"] == 5);
-  CHECK(steps["batch_norm_backward"] == 1);
-  CHECK(steps["add"] == 1);  // the sum of the gradients of the block's input
-  CHECK(steps["activate"] == 0);
+  CHECK(instructions["partial_batch_norm"] == 5);
+  CHECK(instructions["batch_norm"] == 1);
+  CHECK(instructions["partial_batch_norm_backward"] == 5);
+  CHECK(instructions["batch_norm_backward"] == 1);
+  CHECK(instructions["add"] == 1);  // the sum of the gradients of the block's input
+  CHECK(instructions["activate"] == 0);
 }
 
 TEST_CASE("CPU program: the first convolution and its max pooling are one fused op") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
   const auto fuses = [](const std::string& layers, const Shape& image = {12, 12, 2}) {
-    auto steps = steps_of({layers, "{layers: [" + layers + ", flatten, dense: 4]}", image}, 1);
+    auto instructions =
+        instructions_of({layers, "{layers: [" + layers + ", flatten, dense: 4]}", image}, 1);
     // A gradient may have steps that convert its inputs.
-    const bool is_fused = steps["conv_max_pool"] > 0;
-    CHECK(is_fused == (steps["conv_max_pool_backward_weights"] > 0));
-    CHECK((steps["pool"] > 0) == (steps["pool_backward"] > 0));
+    const bool is_fused = instructions["conv_max_pool"] > 0;
+    CHECK(is_fused == (instructions["conv_max_pool_backward_weights"] > 0));
+    CHECK((instructions["pool"] > 0) == (instructions["pool_backward"] > 0));
     return is_fused;
   };
   CHECK(fuses("conv: {filters: 2, activation: relu}, max_pool"));
@@ -170,15 +171,15 @@ TEST_CASE("CPU program: each branch fuses its convolution and max pooling") {
     const std::string model = concat("{layers: [", other, ", flatten: {name: g}, ", fusable,
                                      "concatenate: {inputs: [f, g]}, dense: 4]}");
     CAPTURE(model);
-    auto steps = steps_of({"branches", model, {12, 12, 2}}, 1);
-    CHECK(steps["conv_max_pool"] == 1);
-    CHECK(steps["conv_max_pool_backward_weights"] > 0);
+    auto instructions = instructions_of({"branches", model, {12, 12, 2}}, 1);
+    CHECK(instructions["conv_max_pool"] == 1);
+    CHECK(instructions["conv_max_pool_backward_weights"] > 0);
   }
 }
 
 TEST_CASE("CPU program: lanes compute large dense layers as fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
-  auto alone = steps_of(kWide, 1), together = steps_of(kWide, 2);
+  auto alone = instructions_of(kWide, 1), together = instructions_of(kWide, 2);
   CHECK(alone["joint_dense"] == 0);
   CHECK(together["joint_dense"] == 4);  // one activation is a step of its own
   CHECK(together["joint_dense_backward_data"] == 3);

@@ -376,8 +376,8 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
 Runner::Runner(backend::Backend& backend, const Graph& graph, const CompileOptions& options)
     : backend_(backend),
       graph_(graph),
-      has_numbers_(options.numbers.loss >= 0),
-      numbers_(backend.allocate_host(sizeof(backend::Numbers))),
+      has_result_(options.result_outputs.loss >= 0),
+      result_(backend.allocate_host(sizeof(backend::CallResult))),
       stream_(backend.make_stream()),
       variables_(backend.allocate(graph)),
       executable_(backend.compile(graph, *variables_, options)) {}
@@ -405,9 +405,9 @@ std::vector<std::vector<float>> Runner::run(std::int64_t samples,
     given.push_back(taken.back());  // what is uploaded stays as it is until the stream is done
     stream_->upload(to.back(), given.back().data(), given.back().size());
   }
-  auto* numbers = reinterpret_cast<backend::Numbers*>(numbers_.data());
+  auto* result = reinterpret_cast<backend::CallResult*>(result_.data());
   try {
-    executable_->launch({samples, from, to, has_numbers_ ? numbers : nullptr}, scalars, *stream_);
+    executable_->launch({samples, from, to, has_result_ ? result : nullptr}, scalars, *stream_);
     for (std::size_t i = 0; i < to.size(); ++i) {
       stream_->download(taken[i].data(), to[i], taken[i].size());
     }
@@ -423,8 +423,8 @@ std::vector<std::vector<float>> Runner::run(std::int64_t samples,
   return outputs;
 }
 
-const backend::Numbers& Runner::numbers() const {
-  return *reinterpret_cast<const backend::Numbers*>(numbers_.data());
+const backend::CallResult& Runner::result() const {
+  return *reinterpret_cast<const backend::CallResult*>(result_.data());
 }
 
 void Runner::write(const std::string& name, const std::vector<double>& values) {
@@ -445,8 +445,8 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-int steps_named(const graph::Graph& graph, const std::string& mark,
-                const backend::CompileOptions& options) {
+int count_instructions(const graph::Graph& graph, const std::string& mark,
+                       const backend::CompileOptions& options) {
   backend::CompileOptions of_two = options;
   of_two.max_samples = 2;
   const Runner runner(open(setups()[0]), graph, of_two);

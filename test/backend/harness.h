@@ -87,8 +87,8 @@ double distance(const std::vector<float>& a, const std::vector<double>& b);
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 
 // How many steps of the graph's program on two threads have this text in their name.
-int steps_named(const graph::Graph& graph, const std::string& mark,
-                const backend::CompileOptions& options = {});
+int count_instructions(const graph::Graph& graph, const std::string& mark,
+                       const backend::CompileOptions& options = {});
 
 // The deterministic content of a value.
 std::vector<double> content(const Shape& shape, const Fill& fill, DType type, std::uint64_t seed);
@@ -103,8 +103,8 @@ class Runner {
                                       const backend::Scalars& scalars = {});
   void write(const std::string& name, const std::vector<double>& values);
   std::vector<float> read(const std::string& name) const;
-  // Of the last run; CompileOptions::numbers must name the loss.
-  const backend::Numbers& numbers() const;
+  // Of the last run; CompileOptions::result_outputs must name the loss.
+  const backend::CallResult& result() const;
   void print(std::ostream& out) const { executable_->print(out); }
   backend::MemoryReport memory() const { return executable_->memory(); }
   backend::Gradient gradient() { return executable_->gradient(*stream_); }
@@ -116,8 +116,8 @@ class Runner {
  private:
   backend::Backend& backend_;
   graph::Graph graph_;
-  bool has_numbers_;
-  HostBuffer numbers_;
+  bool has_result_;
+  HostBuffer result_;
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> executable_;

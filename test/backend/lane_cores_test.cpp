@@ -137,7 +137,7 @@ TEST_CASE(
   LaneThreads lanes(2, 2, {last, first});
   std::mutex mutex;
   std::multiset<std::vector<int>> seen[2];
-  StepContext context;
+  CallContext context;
   context.threads = lanes.threads_per_lane();
   lanes.run([&](int lane) {
     over_parts(context, context.threads, [&](std::int64_t, std::int64_t, int) {

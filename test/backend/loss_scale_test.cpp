@@ -39,8 +39,8 @@ struct Training {
     backend::Scalars scalars = gradient_scalars(kSamples);
     scalars.learning_rate = 0.01f;
     runner.run(kSamples, batch(graph, kSamples, kPlain, seed), scalars);
-    CHECK(runner.numbers().finite);
-    return runner.numbers().skipped;
+    CHECK(runner.result().finite);
+    return runner.result().skipped;
   }
   std::vector<float> changes() const { return lost(runner, start_values, trained(graph)); }
 
@@ -49,7 +49,7 @@ struct Training {
     backend::CompileOptions options;
     options.max_samples = kSamples;
     options.loss_scale = scale;
-    options.numbers.loss = 1;
+    options.result_outputs.loss = 1;
     return options;
   }
 };

@@ -1,4 +1,5 @@
-// The lowering that all backends share, on a small backend whose steps add up float32 vectors.
+// The lowering that all backends share, on a small backend whose instructions add up float32
+// vectors.
 #include "backend/lowering/lowering.h"
 
 #include <doctest/doctest.h>
@@ -100,12 +101,12 @@ class HostLowering final : public backend::Lowering<HostPolicy> {
         has_flat_gradient_(has_flat_gradient),
         lower_node_(std::move(lower_node)) {}
 
-  // Adds a step: each output is the sum of all inputs.
+  // Adds an instruction: each output is the sum of all inputs.
   void add_sum() {
     std::vector<HostOperand> from, to;
     for (std::size_t i = 0; i < input_count(); ++i) from.push_back(input(i));
     for (std::size_t i = 0; i < node().outputs.size(); ++i) to.push_back(output(i));
-    step("step", [=](const backend::BufferPointers& c) {
+    emit("step", [=](const backend::BufferPointers& c) {
       for (const HostOperand& y : to) {
         for (std::int64_t k = 0; k < y.shape.elements(); ++k) {
           float sum = 0;
@@ -125,7 +126,7 @@ class HostLowering final : public backend::Lowering<HostPolicy> {
     return operand.shape.elements() * static_cast<std::int64_t>(sizeof(float));
   }
   void convert_value(const Value& value, const HostOperand& from, const HostOperand& to) override {
-    step("negate " + value.name, [=](const backend::BufferPointers& c) {
+    emit("negate " + value.name, [=](const backend::BufferPointers& c) {
       for (std::int64_t k = 0; k < from.shape.elements(); ++k) {
         c.at<float>(to.buffer)[k] = -c.at<float>(from.buffer)[k];
       }
@@ -170,7 +171,7 @@ Graph chain(int length) {
   return graph;
 }
 
-// Two steps forward, then the gradient of the parameter b and that of a, then their updates.
+// Two instructions forward, then the gradient of the parameter b and that of a, then their updates.
 Graph training_graph() {
   Graph graph = chain(2);
   const ValueId a = add_value(graph, "a", Role::kParameter, {8});
@@ -186,20 +187,20 @@ Graph training_graph() {
   return graph;
 }
 
-std::vector<std::string> names(std::span<const HostProgram::Step> steps) {
+std::vector<std::string> names(std::span<const HostProgram::Instruction> instructions) {
   std::vector<std::string> all;
-  for (const auto& step : steps) all.push_back(step.name + ": " + step.implementation);
+  for (const auto& one : instructions) all.push_back(one.name + ": " + one.implementation);
   return all;
 }
 
-// Runs all steps before the update on an input of ones; returns output 0.
+// Runs all instructions before the update on an input of ones; returns output 0.
 std::vector<float> run(HostProgram& program, std::vector<float> input, float* gradients = nullptr) {
   std::vector<float> arena(static_cast<std::size_t>(program.arena_bytes) / sizeof(float));
   program.arena = reinterpret_cast<std::byte*>(arena.data());
   auto* input_at = reinterpret_cast<std::byte*>(input.data());
   const std::vector<std::byte*> pointers = program.make_pointers({&input_at, 1}, gradients);
   const backend::BufferPointers context{pointers.data()};
-  for (const auto& step : program.steps_before_update()) step.run(context);
+  for (const auto& one : program.instructions_before_update()) one.run(context);
   const auto& port = program.outputs[0];
   const auto* values = context.at<float>(port.buffer);
   return {values, values + program.samples * port.bytes_per_sample / 4};
@@ -217,17 +218,17 @@ TEST_CASE(
   buffers.use(b);
   buffers.add_traffic(7);
   buffers.scratch(40);
-  ProgramBuffers::StepMemory memory = buffers.end_step();
+  ProgramBuffers::InstructionMemory memory = buffers.end_instruction();
   CHECK(memory.traffic_bytes == 137);
   CHECK(memory.scratch_bytes == 40);
-  // A step that is made in between has its own.
+  // An instruction that is made in between has its own.
   buffers.use(a, 100);
   buffers.add_traffic(1);
   ProgramBuffers::Pending pending = buffers.set_aside();
   buffers.use(b, 30);
-  CHECK(buffers.end_step().traffic_bytes == 30);
+  CHECK(buffers.end_instruction().traffic_bytes == 30);
   buffers.resume(std::move(pending));
-  memory = buffers.end_step();
+  memory = buffers.end_instruction();
   CHECK(memory.traffic_bytes == 101);
   CHECK(memory.scratch_bytes == 0);
 }
@@ -236,13 +237,13 @@ TEST_CASE("ProgramBuffers: lifetimes that overlap in a step share no memory") {
   ProgramBuffers buffers(32, 1);
   const BufferId a = buffers.add_arena(32), b = buffers.add_arena(32), c = buffers.add_arena(32);
   buffers.use(a);
-  buffers.end_step();
+  buffers.end_instruction();
   buffers.use(a);
   buffers.use(b);
-  buffers.end_step();
+  buffers.end_instruction();
   buffers.use(b);
   buffers.use(c);
-  buffers.end_step();
+  buffers.end_instruction();
   const ProgramBuffers::Plan plan = buffers.plan();
   CHECK(plan.arena_bytes == 64);
   CHECK(plan.sources[0].offset != plan.sources[1].offset);
@@ -254,11 +255,11 @@ TEST_CASE("ProgramBuffers: memory used after the last step is not shared with la
   ProgramBuffers buffers(32, 1);
   const BufferId output = buffers.add_arena(32), later = buffers.add_arena(32);
   buffers.use(output);
-  buffers.end_step();
+  buffers.end_instruction();
   buffers.use(later);
-  buffers.end_step();
+  buffers.end_instruction();
   CHECK(buffers.plan().arena_bytes == 32);
-  buffers.use_after_last_step(output);
+  buffers.use_after_last(output);
   CHECK(buffers.plan().arena_bytes == 64);
 }
 
@@ -276,12 +277,13 @@ TEST_CASE("ProgramBuffers: the step in progress keeps its buffers while another 
   const BufferId mine = buffers.scratch(32);
   ProgramBuffers::Pending pending = buffers.set_aside();
   const BufferId other = buffers.scratch(96);
-  CHECK(buffers.end_step().scratch_bytes == 96);
+  CHECK(buffers.end_instruction().scratch_bytes == 96);
   buffers.resume(std::move(pending));
-  CHECK(buffers.end_step().scratch_bytes == 32);
-  CHECK(buffers.end_step().scratch_bytes == 0);
+  CHECK(buffers.end_instruction().scratch_bytes == 32);
+  CHECK(buffers.end_instruction().scratch_bytes == 0);
   const ProgramBuffers::Plan plan = buffers.plan();
-  CHECK(plan.arena_bytes == 96);  // they share: `other` is used by step 0 alone, `mine` by step 1
+  CHECK(plan.arena_bytes ==
+        96);  // they share: `other` is used by instruction 0 alone, `mine` by instruction 1
   CHECK(plan.sources[static_cast<std::size_t>(mine)].offset == 0);
   CHECK(plan.sources[static_cast<std::size_t>(other)].offset == 0);
 }
@@ -289,7 +291,7 @@ TEST_CASE("ProgramBuffers: the step in progress keeps its buffers while another 
 TEST_CASE("ProgramBuffers: sizes in units are rounded up before the largest is placed first") {
   ProgramBuffers buffers(64, 64);
   for (const std::int64_t bytes : {1, 60}) buffers.scratch(bytes);
-  buffers.end_step();
+  buffers.end_instruction();
   const ProgramBuffers::Plan plan = buffers.plan();  // equal sizes: in the order of their creation
   CHECK(plan.sources[0].offset == 0);
   CHECK(plan.sources[1].offset == 64);
@@ -341,13 +343,13 @@ TEST_CASE("Lowering: the update phase is last for phases in any order of the gro
   std::rotate(graph.nodes.begin(), graph.nodes.end() - 2, graph.nodes.end());
   HostVariables variables(graph);
   const HostProgram program = HostLowering(graph, variables).lower();
-  CHECK(names(program.steps) ==
+  CHECK(names(program.instructions) ==
         std::vector<std::string>{"node1: sum step", "node2: sum step", "backward b: sum step",
                                  "backward a: sum step", "update: sum step", "update: sum step"});
   CHECK(program.backward_begin == 2);
   CHECK(program.update_begin == 4);
-  CHECK(program.steps_before_update().size() == 4);
-  CHECK(program.update_steps().size() == 2);
+  CHECK(program.instructions_before_update().size() == 4);
+  CHECK(program.update_instructions().size() == 2);
 }
 
 TEST_CASE("Lowering: an output is kept while the update phase runs") {
@@ -367,15 +369,15 @@ TEST_CASE("Lowering: gradients have their offsets and the last steps that write 
   const auto twice = [&](HostLowering& l) {
     l.add_sum();
     l.value(graph.nodes[2].outputs[0]);
-    l.step("again", [](const backend::BufferPointers&) {});
+    l.emit("again", [](const backend::BufferPointers&) {});
   };
-  // The backends make no step of a node of the optimizer either.
+  // The backends make no instruction of a node of the optimizer either.
   const auto nothing = [](HostLowering&) {};
   HostProgram program =
       HostLowering(graph, variables, true, {{"backward a", twice}, {"update", nothing}}).lower();
   // In the flat gradient, b is first and a begins at 16.
   const std::vector<std::pair<int, std::int64_t>> expected{{3, 16}, {4, 0}};
-  CHECK(program.gradient_steps == expected);
+  CHECK(program.gradient_writers == expected);
 
   std::fill_n(variables.at("a"), 8, 3.0f);
   std::fill_n(variables.at("b"), 8, 5.0f);
@@ -389,7 +391,7 @@ TEST_CASE("Lowering: gradients are in the arena without a flat gradient") {
   const Graph graph = training_graph();
   HostVariables variables(graph);
   HostProgram program = HostLowering(graph, variables, false).lower();
-  CHECK(program.gradient_steps.empty());
+  CHECK(program.gradient_writers.empty());
   for (const BufferSource& source : program.sources) CHECK(source.kind != Kind::kGradient);
 }
 
@@ -397,10 +399,11 @@ TEST_CASE("Lowering: a value that no step before it writes throws std::logic_err
   Graph graph = chain(2);
   std::swap(graph.nodes[0], graph.nodes[1]);
   HostVariables variables(graph);
-  CHECK_THROWS_WITH_AS(HostLowering(graph, variables).lower(),
-                       "node2: sum reads y1, which no step before it writes; internal error, please"
-                       " report it",
-                       std::logic_error);
+  CHECK_THROWS_WITH_AS(
+      HostLowering(graph, variables).lower(),
+      "node2: sum reads y1, which no instruction before it writes; internal error, please"
+      " report it",
+      std::logic_error);
   graph.nodes.erase(graph.nodes.begin());
   CHECK_THROWS_WITH_AS(HostLowering(graph, variables).lower(), doctest::Contains("output: reshape"),
                        std::logic_error);
@@ -412,21 +415,22 @@ TEST_CASE(
   add_node(graph, "node3", {1}, {add_value(graph, "y3", Role::kActivation)});
   HostVariables variables(graph);
   const auto negated = [](HostLowering& l) {
-    // Both are asked for before the conversion, and used by the step after it.
+    // Both are asked for before the conversion, and used by the instruction after it.
     const HostOperand y = l.output(0);
     l.scratch(64);
     const HostOperand x = l.input(0, Sign::kMinus);
     CHECK(x.sign == Sign::kMinus);
-    l.step("copy", [=](const backend::BufferPointers& c) {
+    l.emit("copy", [=](const backend::BufferPointers& c) {
       std::copy_n(c.at<float>(x.buffer), 8, c.at<float>(y.buffer));
     });
   };
   HostProgram program =
       HostLowering(graph, variables, true, {{"node2", negated}, {"node3", negated}}).lower();
-  CHECK(names(program.steps) == std::vector<std::string>{"node1: sum step", "node2: sum negate y1",
-                                                         "node2: sum copy", "node3: sum copy"});
-  CHECK(program.steps[1].workspace == 0);
-  CHECK(program.steps[2].workspace == 64);
+  CHECK(names(program.instructions) ==
+        std::vector<std::string>{"node1: sum step", "node2: sum negate y1", "node2: sum copy",
+                                 "node3: sum copy"});
+  CHECK(program.instructions[1].workspace == 0);
+  CHECK(program.instructions[2].workspace == 64);
   CHECK(run(program, std::vector<float>(8, 2.0f)) == std::vector<float>(8, -2.0f));
 }
 
@@ -435,7 +439,7 @@ TEST_CASE("Lowering: an output that is the memory of an input has the input's li
   HostVariables variables(graph);
   const auto alias = [](HostLowering& l) { l.alias_output(0, l.input(0)); };
   HostProgram program = HostLowering(graph, variables, true, {{"node2", alias}}).lower();
-  CHECK(program.steps.size() == 3);
+  CHECK(program.instructions.size() == 3);
   const std::vector<float> input{1, 2, 3, 4, 5, 6, 7, 8};
   CHECK(run(program, input) == input);
 }
@@ -446,15 +450,15 @@ TEST_CASE("Lowering: scratch memory is not that of the values of its step") {
   const auto with_scratch = [](HostLowering& l) {
     const BufferId scratch = l.scratch(96);
     const HostOperand x = l.input(0), y = l.output(0);
-    l.step("copy", [=](const backend::BufferPointers& c) {
+    l.emit("copy", [=](const backend::BufferPointers& c) {
       std::fill_n(c.at<float>(scratch), 24, 9.0f);
       std::copy_n(c.at<float>(x.buffer), 8, c.at<float>(y.buffer));
       std::fill_n(c.at<float>(scratch), 24, 9.0f);
     });
   };
   HostProgram program = HostLowering(graph, variables, true, {{"node2", with_scratch}}).lower();
-  CHECK(program.steps[0].workspace == 0);
-  CHECK(program.steps[1].workspace == 96);
+  CHECK(program.instructions[0].workspace == 0);
+  CHECK(program.instructions[1].workspace == 96);
   const std::vector<float> input{1, 2, 3, 4, 5, 6, 7, 8};
   CHECK(run(program, input) == input);
 }
@@ -528,7 +532,7 @@ TEST_CASE("Lowering: a prepared value is made before what is packed of it") {
         return [=] { std::copy_n(from, 8, reinterpret_cast<float*>(to)); };
       });
     }
-    l.step("sum", [=, a = copies[0], b = copies[1]](const backend::BufferPointers& c) {
+    l.emit("sum", [=, a = copies[0], b = copies[1]](const backend::BufferPointers& c) {
       for (int k = 0; k < 8; ++k) {
         c.at<float>(y.buffer)[k] = c.at<float>(x.buffer)[k] + c.at<float>(a)[k] + c.at<float>(b)[k];
       }

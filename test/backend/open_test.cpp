@@ -35,13 +35,13 @@ TEST_CASE("open_backends: given threads and lanes are used, and all cores withou
   CHECK(chosen(cpu({})).threads == usable_core_count());
 }
 
-TEST_CASE("with_other_sums takes another number of lanes for the CPU") {
+TEST_CASE("reorder_sums takes another number of lanes for the CPU") {
   using Lanes = std::optional<std::int64_t>;
   for (const Lanes lanes : {Lanes(), Lanes(1), Lanes(3)}) {
     CAPTURE(lanes.value_or(0));
     const DeviceOptions options = cpu({.threads = 3, .lanes = lanes});
     for (const std::int64_t variant : {0, 1, 3}) {
-      const std::optional<DeviceOptions> other = with_other_sums(options, variant);
+      const std::optional<DeviceOptions> other = reorder_sums(options, variant);
       REQUIRE(other);
       CHECK(chosen(*other).lanes != chosen(options).lanes);
       CHECK(chosen(*other).lanes == 4 + variant);

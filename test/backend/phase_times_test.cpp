@@ -28,7 +28,7 @@ std::vector<PhaseTimes> times_of(DeviceCalls& calls, std::size_t first, std::siz
   }
   calls.stream().synchronize();
   std::vector<PhaseTimes> times;
-  for (std::size_t i = first; i < first + count; ++i) times.push_back(calls.numbers(i).times);
+  for (std::size_t i = first; i < first + count; ++i) times.push_back(calls.result(i).times);
   return times;
 }
 

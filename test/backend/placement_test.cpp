@@ -14,7 +14,7 @@ namespace {
 using backend::ArenaPlan;
 using backend::Lifetime;
 using backend::Placement;
-using Where = Placement::Place::Where;
+using Where = Placement::Location::Where;
 
 bool live_together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -64,7 +64,7 @@ TEST_CASE("placement: every persistent value has a place of its own in the flat 
   CHECK(placement.flat.average);
   std::int64_t statistics = 0;
   for (const graph::Value& value : placement.values) {
-    const Placement::Place& place = placement.at(value.name);
+    const Placement::Location& place = placement.at(value.name);
     CHECK(place.count == value.shape.elements());
     const std::int64_t limit = place.where == Where::kStatistics ? placement.flat.statistics
                                : place.where == Where::kRest     ? placement.rest
@@ -72,7 +72,7 @@ TEST_CASE("placement: every persistent value has a place of its own in the flat 
     CHECK(place.offset + place.count <= limit);
     if (place.where == Where::kStatistics) statistics += place.count;
     for (const graph::Value& other : placement.values) {
-      const Placement::Place& there = placement.at(other.name);
+      const Placement::Location& there = placement.at(other.name);
       if (&other == &value || there.where != place.where || there.slot != place.slot) continue;
       CHECK((place.offset + place.count <= there.offset ||
              there.offset + there.count <= place.offset));

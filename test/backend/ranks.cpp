@@ -85,7 +85,7 @@ void Ranks::make_runner(std::size_t rank, std::int64_t max_samples, const Group&
   }
   options.reduction.max_all_samples = group.reduction.ordered ? max_samples : 0;
   options.max_samples = max_rank_samples(max_samples, leaves_, static_cast<std::int64_t>(count));
-  options.numbers.loss = group.guard;
+  options.result_outputs.loss = group.guard;
   runners_[rank] = std::make_unique<Runner>(*backends_[rank], graph_, options);
   auto values = starting_values(graph_);
   for (const graph::Value& value : graph_.values) {
@@ -133,7 +133,7 @@ std::vector<float> Ranks::step(const Step& step, const backend::Scalars& scalars
     own.apply = step.apply;
     const auto outputs = runners_[rank]->run(part.count, mine, own);
     std::copy(outputs[1].begin(), outputs[1].end(), losses.begin() + part.first);
-    finite[rank] = guards_ ? runners_[rank]->numbers().finite : true;
+    finite[rank] = guards_ ? runners_[rank]->result().finite : true;
   });
   return losses;
 }

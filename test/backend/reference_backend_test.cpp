@@ -87,7 +87,7 @@ TEST_CASE("reference backend: training gives the parameters of the CPU backend")
   const graph::Graph graph = training_graph(net, DType::kFloat32);
   backend::CompileOptions options;
   options.max_samples = 6;
-  options.numbers = {1, 2, -1};
+  options.result_outputs = {1, 2, -1};
   const auto values = starting_values(graph);
   Runner cpu(open(setups()[0]), graph, options);
   const auto reference = open_reference_backend();
@@ -101,9 +101,9 @@ TEST_CASE("reference backend: training gives the parameters of the CPU backend")
     const auto inputs = batch(graph, 6, net, step);
     cpu.run(6, inputs, scalars);
     interpreted.run(6, inputs, scalars);
-    CHECK(interpreted.numbers().loss == doctest::Approx(cpu.numbers().loss).epsilon(1e-5));
-    CHECK(interpreted.numbers().correct == cpu.numbers().correct);
-    CHECK(interpreted.numbers().finite);
+    CHECK(interpreted.result().loss == doctest::Approx(cpu.result().loss).epsilon(1e-5));
+    CHECK(interpreted.result().correct == cpu.result().correct);
+    CHECK(interpreted.result().finite);
   }
   for (const auto& [name, unused] : values) {
     const std::vector<float> kept = interpreted.read(name);

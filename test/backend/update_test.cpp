@@ -239,7 +239,7 @@ TEST_CASE("Executable: a loss that is not finite causes no update") {
     if (!is_float32(setup)) continue;
     backend::CompileOptions options;
     options.max_samples = 2;
-    options.numbers.loss = 0;
+    options.result_outputs.loss = 0;
     Runner runner(open(setup), graph, options);
     backend::Scalars scalars;
     scalars.learning_rate = 1;
@@ -261,12 +261,12 @@ TEST_CASE("Executable: a loss that is not finite causes no update") {
     runner.run(2, inputs, scalars);
     inputs[1][6] = 3;
     runner.run(2, inputs, scalars);
-    CHECK_FALSE(runner.numbers().finite);
+    CHECK_FALSE(runner.result().finite);
     CHECK(runner.read("w0") == after_better);
   }
 }
 
-TEST_CASE("Numbers::update_not_finite is set by an update with a number that is not finite") {
+TEST_CASE("CallResult::update_not_finite is set by an update with a number that is not finite") {
   if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
   constexpr std::size_t kPlace = 19999;  // in the second parameter, whose gradient the loss lacks
   const std::vector<graph::UpdateRule> rules{
@@ -280,48 +280,49 @@ TEST_CASE("Numbers::update_not_finite is set by an update with a number that is 
       CAPTURE(to_string(setup));
       CAPTURE(rule.index());
       backend::CompileOptions options;
-      options.numbers.loss = 0;
+      options.result_outputs.loss = 0;
       Runner runner(open(setup), graph, options);
       for (const auto& [name, values] : starting) runner.write(name, values);
       backend::Scalars scalars = scalars_of_step(1);
       scalars.stop_when_not_finite = true;
       auto gradients = inputs_of_step(1, 1);
       runner.run(1, gradients, scalars);
-      CHECK_FALSE(runner.numbers().update_not_finite);
+      CHECK_FALSE(runner.result().update_not_finite);
       gradients[2][kPlace] = std::nan("");
       runner.run(1, gradients, scalars);
-      CHECK(runner.numbers().finite);
-      CHECK(runner.numbers().update_not_finite);
+      CHECK(runner.result().finite);
+      CHECK(runner.result().update_not_finite);
       const std::vector<float> after = runner.read("w0");
       runner.run(1, inputs_of_step(1, 2), scalars);
-      CHECK_FALSE(runner.numbers().finite);
+      CHECK_FALSE(runner.result().finite);
       CHECK(runner.read("w0") == after);
     }
   }
 }
 
-TEST_CASE("Numbers::update_not_finite is set by a parameter that overflows") {
+TEST_CASE("CallResult::update_not_finite is set by a parameter that overflows") {
   if (uses_gpus()) TRAINER_SKIP("layers of GPUs keep a NaN, which the loss shows");
   const graph::Graph graph = guarded_update_graph(kLengths, plain(SgdRule{}));
   for (const Setup& setup : setups()) {
     if (!is_float32(setup)) continue;
     backend::CompileOptions options;
-    options.numbers.loss = 0;
+    options.result_outputs.loss = 0;
     Runner runner(open(setup), graph, options);
     backend::Scalars scalars;
     scalars.learning_rate = 3e38f;
     auto gradients = inputs_of_step(1, 1);
     for (auto& values : gradients) std::ranges::fill(values, 1.0);
     runner.run(1, gradients, scalars);
-    CHECK_FALSE(runner.numbers().update_not_finite);
+    CHECK_FALSE(runner.result().update_not_finite);
     std::ranges::fill(gradients[1], 0.0);
     std::ranges::fill(gradients[2], 0.0);
     runner.run(1, gradients, scalars);  // only the last parameter moves, from -3e38
-    CHECK(runner.numbers().update_not_finite);
+    CHECK(runner.result().update_not_finite);
   }
 }
 
-TEST_CASE("Numbers::gradient_norm of an update includes the penalty's gradient before clipping") {
+TEST_CASE(
+    "CallResult::gradient_norm of an update includes the penalty's gradient before clipping") {
   const double l2 = 0.05;
   const auto gradients = inputs_of_step(1, 7);
   for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kValue, Clip::Kind::kGlobalNorm}) {
@@ -341,16 +342,16 @@ TEST_CASE("Numbers::gradient_norm of an update includes the penalty's gradient b
       if (!is_float32(setup)) continue;
       CAPTURE(to_string(setup));
       backend::CompileOptions options;
-      options.numbers.loss = 0;
+      options.result_outputs.loss = 0;
       Runner runner(open(setup), graph, options);
       for (const auto& [name, values] : starting) runner.write(name, values);
       backend::Scalars scalars = scalars_of_step(1);
       scalars.apply = false;
       runner.run(1, gradients, scalars);
-      CHECK(std::isnan(runner.numbers().gradient_norm));
+      CHECK(std::isnan(runner.result().gradient_norm));
       scalars.apply = true;
       runner.run(1, gradients, scalars);
-      CHECK(runner.numbers().gradient_norm == doctest::Approx(std::sqrt(squares)).epsilon(1e-6));
+      CHECK(runner.result().gradient_norm == doctest::Approx(std::sqrt(squares)).epsilon(1e-6));
     }
   }
 }

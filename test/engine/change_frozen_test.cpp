@@ -3,16 +3,16 @@
 
 #include <map>
 
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "support/backend.h"
 #include "support/model.h"
 
 namespace trainer::engine {
 namespace {
 
-std::map<std::string, std::vector<float>> read_parameters(const Replicas& engine) {
+std::map<std::string, std::vector<float>> read_parameters(const Engine& engine) {
   std::map<std::string, std::vector<float>> parameters;
-  for (checkpoint::Tensor& tensor : engine.tensors()) {
+  for (checkpoint::Tensor& tensor : engine.replica().tensors()) {
     parameters[tensor.name] = std::move(tensor.values);
   }
   return parameters;
@@ -20,8 +20,7 @@ std::map<std::string, std::vector<float>> read_parameters(const Replicas& engine
 
 }  // namespace
 
-TEST_CASE(
-    "Replicas::change_frozen: weight decay and multipliers stay when other layers are frozen") {
+TEST_CASE("Engine::change_frozen: weight decay and multipliers stay when other layers are frozen") {
   config::Config config = test::build_config(
       "{layers: [flatten, dense: {units: 4, name: first, bias_initializer: ones}, "
       "dense: {units: 3, name: last, bias_initializer: ones}]}",
@@ -38,8 +37,8 @@ TEST_CASE(
     }
   };
   freeze_first(true);
-  Replicas engine(model, config, test::open_test_backends(device_options(config.parallel)),
-                  Engine::Use::kTrain);
+  Engine engine(model, config, test::open_test_backends(device_options(config.parallel)),
+                Use::kTrain);
   engine.initialise(3);
   // Gradients of no samples are zero, so that an update is the decay alone.
   const std::vector<std::uint8_t> images(2 * 16, 9);

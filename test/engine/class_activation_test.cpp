@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/numbers/random.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "model/features.h"
 #include "support/backend.h"
 #include "support/contains.h"
@@ -45,10 +45,9 @@ config::Config map_config(const std::string& model) {
   return config;
 }
 
-std::unique_ptr<Replicas> predictor(const graph::Graph& model, const config::Config& config) {
-  return std::make_unique<Replicas>(model, config,
-                                    test::open_test_backends(device_options(config.parallel)),
-                                    Engine::Use::kPredict);
+std::unique_ptr<Engine> predictor(const graph::Graph& model, const config::Config& config) {
+  return std::make_unique<Engine>(
+      model, config, test::open_test_backends(device_options(config.parallel)), Use::kPredict);
 }
 
 std::vector<float> draw_numbers(std::size_t count, std::uint64_t seed) {
@@ -59,8 +58,8 @@ std::vector<float> draw_numbers(std::size_t count, std::uint64_t seed) {
 }
 
 // All variables with numbers of their own; variances are positive.
-std::vector<checkpoint::Tensor> draw_tensors(const Replicas& engine) {
-  std::vector<checkpoint::Tensor> tensors = engine.tensors();
+std::vector<checkpoint::Tensor> draw_tensors(const Engine& engine) {
+  std::vector<checkpoint::Tensor> tensors = engine.replica().tensors();
   std::uint64_t seed = 1;
   for (checkpoint::Tensor& tensor : tensors) {
     tensor.values = draw_numbers(tensor.values.size(), seed++);
@@ -70,16 +69,16 @@ std::vector<checkpoint::Tensor> draw_tensors(const Replicas& engine) {
   return tensors;
 }
 
-std::vector<float> evaluate_one(Replicas& engine, const std::vector<float>& image) {
+std::vector<float> evaluate_one(Engine& engine, const std::vector<float>& image) {
   engine.evaluate({1, image.data(), false, nullptr});
-  return {engine.logits().begin(), engine.logits().begin() + engine.outputs()};
+  return {engine.logits().begin(), engine.logits().begin() + engine.replica().outputs()};
 }
 
 // The map by its definition. The mean over positions of the gradient with respect to a channel is
 // the derivative of the logit in the direction of all positions of the channel, divided by their
 // number.
 std::vector<double> map_by_differences(const std::vector<float>& features, const Shape& shape,
-                                       Replicas& rest, std::size_t logit, double sign) {
+                                       Engine& rest, std::size_t logit, double sign) {
   const auto channels = static_cast<std::size_t>(shape[3]);
   const std::size_t positions = features.size() / channels;
   constexpr float kStep = 1.0f / 128;
@@ -135,7 +134,7 @@ void check_against_differences(const SplitModel& model) {
   double top = 0, difference = 0;  // over the maps of all classes
   for (std::int64_t label = 0; label < model.classes; ++label) {
     CAPTURE(label);
-    const bool single = rest->outputs() == 1;
+    const bool single = rest->replica().outputs() == 1;
     const std::vector<double> expected =
         map_by_differences(features, cut.shape, *rest, single ? 0 : static_cast<std::size_t>(label),
                            single && label == 0 ? -1 : 1);
@@ -205,7 +204,7 @@ TEST_CASE(
     const graph::LayerInfo& layer = model::find_feature_map(graph, "");
     const auto whole = predictor(graph, config);
     whole->initialise(3);
-    const std::vector<checkpoint::Tensor> tensors = whole->tensors();
+    const std::vector<checkpoint::Tensor> tensors = whole->replica().tensors();
     const model::FeatureModel cut = model::cut_at_features(graph, layer.name);
     const auto first = predictor(cut.graph, config);
     first->write(tensors);

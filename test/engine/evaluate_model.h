@@ -30,16 +30,16 @@ inline engine::Metrics evaluate_model(const config::Config& config, const model:
                                       std::vector<float>* logits = nullptr) {
   const graph::Graph model = model::build_model(config.model, config.data, sample, 1);
   const std::int64_t count = workers == nullptr ? 1 : workers->size();
-  engine::Replicas replicas(model, config,
-                            open_test_backends(engine::device_options(config.parallel, count)),
-                            engine::Engine::Use::kTrain, workers);
-  replicas.initialise(5);
+  engine::Engine engine(model, config,
+                        open_test_backends(engine::device_options(config.parallel, count)),
+                        engine::Use::kTrain, workers);
+  engine.initialise(5);
   engine::EvaluateOptions options = engine::evaluate_options(config);
   options.workers = workers;
   options.each_batch = [&](const data::Batch&, std::span<const float> of_batch) {
     if (logits != nullptr) logits->insert(logits->end(), of_batch.begin(), of_batch.end());
   };
-  return *engine::evaluate(replicas, dataset, options);
+  return *engine::evaluate(engine, dataset, options);
 }
 
 }  // namespace trainer::test

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "data/samples/features.h"
+#include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "engine/replicas.h"
 #include "support/backend.h"
 #include "support/model.h"
 #include "train/features/feed.h"
@@ -37,16 +37,16 @@ struct Frozen {
     const bool wide = precision == config::Precision::kFloat32;
     if (!wide && !backends.front()->supports(DType::kBFloat16)) return;
     engine.emplace(model::build_model(config.model, config.data, test::sample({48, 48, 3}, 3), 1),
-                   config, std::move(backends), Engine::Use::kTrain);
+                   config, std::move(backends), Use::kTrain);
     engine->initialise(1);
   }
   std::size_t row_bytes() const {
-    const FrozenPrefix& prefix = *engine->prefix();
+    const FrozenPrefix& prefix = *engine->replica().prefix();
     return static_cast<std::size_t>(prefix.shape().elements()) * size_of(prefix.type());
   }
 
   config::Config config;
-  std::optional<Replicas> engine;
+  std::optional<Engine> engine;
 };
 
 constexpr std::size_t kImage = 48 * 48 * 3;
@@ -99,7 +99,7 @@ TEST_CASE("FrozenPrefix: the features of a sample do not depend on the size of i
         CAPTURE(threads);
         Frozen model(backbone, 21, precision, threads);
         if (!model.engine) continue;
-        REQUIRE(model.engine->prefix() != nullptr);
+        REQUIRE(model.engine->replica().prefix() != nullptr);
         const std::size_t row = model.row_bytes();
         const std::vector<std::uint8_t> images = noise(21);
         std::vector<std::uint8_t> all(21 * row);
@@ -121,8 +121,8 @@ TEST_CASE("FrozenPrefix: the features of a sample do not depend on the size of i
 TEST_CASE("FrozenPrefix ends at the last frozen layer whose output is all that the rest needs") {
   const auto layer = [](const std::string& backbone) {
     const Frozen model(backbone);
-    const FrozenPrefix* prefix = model.engine->prefix();
-    return prefix != nullptr ? prefix->layer() : model.engine->no_prefix_reason();
+    const FrozenPrefix* prefix = model.engine->replica().prefix();
+    return prefix != nullptr ? prefix->layer() : model.engine->replica().no_prefix_reason();
   };
   CHECK(layer("name: vgg16, freeze: '[:-4]'") == "block4_pool");
   CHECK(layer("name: vgg16, freeze: all") == "flatten");
@@ -134,31 +134,32 @@ TEST_CASE("FrozenPrefix ends at the last frozen layer whose output is all that t
 
 TEST_CASE("FrozenPrefix::key changes with weights and precision, not with the head") {
   Frozen one("name: mobilenet_v2, alpha: 0.35, freeze: all");
-  const std::string key = one.engine->prefix()->key();
-  CHECK(key == Frozen("name: mobilenet_v2, alpha: 0.35, freeze: all").engine->prefix()->key());
+  const std::string key = one.engine->replica().prefix()->key();
+  CHECK(key ==
+        Frozen("name: mobilenet_v2, alpha: 0.35, freeze: all").engine->replica().prefix()->key());
   checkpoint::Tensor changed;
-  for (checkpoint::Tensor& tensor : one.engine->tensors()) {
+  for (checkpoint::Tensor& tensor : one.engine->replica().tensors()) {
     if (tensor.name == "bn_Conv1/moving_mean") changed = tensor;
   }
   changed.values[0] += 1e-3f;
   one.engine->write({changed});
-  CHECK(one.engine->prefix()->key() != key);
+  CHECK(one.engine->replica().prefix()->key() != key);
   // A layer of the head is none of it.
   one.engine->initialise(1);
-  CHECK(one.engine->prefix()->key() == key);
-  for (checkpoint::Tensor& tensor : one.engine->tensors()) {
+  CHECK(one.engine->replica().prefix()->key() == key);
+  for (checkpoint::Tensor& tensor : one.engine->replica().tensors()) {
     if (tensor.name == "dense/bias") changed = tensor;
   }
   changed.values[0] += 1;
   one.engine->write({changed});
-  CHECK(one.engine->prefix()->key() == key);
+  CHECK(one.engine->replica().prefix()->key() == key);
 }
 
 TEST_CASE("evaluate: flip with cached features is an error") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
-  data::FeatureDataset features(images, model.engine->prefix()->shape(),
-                                model.engine->prefix()->type(), {});
+  data::FeatureDataset features(images, model.engine->replica().prefix()->shape(),
+                                model.engine->replica().prefix()->type(), {});
   EvaluateOptions options;
   options.flip = true;
   CHECK_THROWS_WITH_AS(evaluate(*model.engine, images, options, &features),
@@ -168,8 +169,8 @@ TEST_CASE("evaluate: flip with cached features is an error") {
 TEST_CASE("Feed: cached features are those of the model with each image read once") {
   Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
   const Counted images(10);
-  data::FeatureDataset features(images, model.engine->prefix()->shape(),
-                                model.engine->prefix()->type(), {});
+  data::FeatureDataset features(images, model.engine->replica().prefix()->shape(),
+                                model.engine->replica().prefix()->type(), {});
   data::LoaderOptions options;
   options.batch_size = 4;
   options.shuffle = true;

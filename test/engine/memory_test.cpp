@@ -8,8 +8,8 @@
 #include "backend/gpu_model.h"
 #include "backend/memory_planner.h"
 #include "base/error.h"
+#include "engine/engine.h"
 #include "engine/fit_batch.h"
-#include "engine/replicas.h"
 #include "support/backend.h"
 #include "support/fake_gpus.h"
 #include "support/model.h"
@@ -39,21 +39,21 @@ config::Config build_config(const char* recompute, std::int64_t replicas = 1) {
   return config;
 }
 
-std::unique_ptr<Replicas> make(const config::Config& config,
-                               std::vector<std::unique_ptr<backend::Backend>> backends) {
+std::unique_ptr<Engine> make(const config::Config& config,
+                             std::vector<std::unique_ptr<backend::Backend>> backends) {
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
-  return std::make_unique<Replicas>(model, config, std::move(backends), Engine::Use::kTrain);
+  return std::make_unique<Engine>(model, config, std::move(backends), Use::kTrain);
 }
 
-std::unique_ptr<Replicas> make(const config::Config& config) {
-  auto replicas = make(config, test::open_test_backends(device_options(config.parallel)));
-  replicas->initialise(3);
-  return replicas;
+std::unique_ptr<Engine> make(const config::Config& config) {
+  auto engine = make(config, test::open_test_backends(device_options(config.parallel)));
+  engine->initialise(3);
+  return engine;
 }
 
 // Losses of a few steps, the last of them short.
-std::vector<double> train(Replicas& replicas, std::int64_t batch) {
+std::vector<double> train(Engine& engine, std::int64_t batch) {
   std::vector<double> losses;
   std::uint64_t update = 0;
   for (const std::int64_t samples : {batch, batch, batch - 3}) {
@@ -67,7 +67,7 @@ std::vector<double> train(Replicas& replicas, std::int64_t batch) {
     scalars.learning_rate = 0.01f;
     scalars.update = ++update;
     scalars.loss_scale = 1.0 / static_cast<double>(samples);
-    losses.push_back(replicas.step({samples, images.data(), false, labels.data()}, scalars).loss);
+    losses.push_back(engine.step({samples, images.data(), false, labels.data()}, scalars).loss);
   }
   return losses;
 }
@@ -84,7 +84,7 @@ struct Planned {
   }
 };
 
-std::unique_ptr<Replicas> plan(const config::Config& config, const std::string& plugin) {
+std::unique_ptr<Engine> plan(const config::Config& config, const std::string& plugin) {
   const Planned planned("h100", plugin);
   return make(config, open_backends(config));
 }
@@ -96,7 +96,7 @@ TEST_CASE("train.recompute: blocks gives the same bits with less memory") {
     const auto kept = make(build_config("none", replicas));
     const auto again = make(build_config("blocks", replicas));
     CHECK(train(*again, 8 * replicas) == train(*kept, 8 * replicas));
-    CHECK(again->parameters_sha256() == kept->parameters_sha256());
+    CHECK(again->replica().parameters_sha256() == kept->replica().parameters_sha256());
     if (test::uses_reference_backend()) continue;  // it keeps all values of a graph
     CHECK(again->memory().activations < kept->memory().activations);
   }
@@ -109,7 +109,7 @@ TEST_CASE("GPU memory: a planned GPU without the CUDA backend has an estimate an
         std::string::npos);
   const backend::MemoryReport memory = estimate->memory();
   const auto parameters =
-      static_cast<std::int64_t>(estimate->engine(0).variables().flat().count) * 4;
+      static_cast<std::int64_t>(estimate->replica().variables().flat().count) * 4;
   CHECK(memory.slots == 2 * parameters);
   CHECK(memory.variables > 3 * parameters);
   CHECK(memory.gradients >= parameters);
@@ -117,7 +117,7 @@ TEST_CASE("GPU memory: a planned GPU without the CUDA backend has an estimate an
   CHECK(plan(build_config("blocks"), "/nowhere/libtrainer_cuda.so")->memory().activations <
         memory.activations * 9 / 10);
   std::vector<float> zeros(3, 1.0f);
-  estimate->engine(0).variables().read("dense/bias", zeros);
+  estimate->replica().variables().read("dense/bias", zeros);
   CHECK(zeros == std::vector<float>(3, 0.0f));
 }
 
@@ -145,8 +145,8 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
     // A product may take more than one here does.
     CHECK(memory.activations >= expected.activations);
     CHECK(memory.activations <= expected.activations + replicas * (std::int64_t{32} << 20));
-    const auto steps = planned->engine(0).training_steps();
-    CHECK(std::any_of(steps.begin(), steps.end(), [](const backend::StepPlan& step) {
+    const auto steps = planned->replica().training_instructions();
+    CHECK(std::any_of(steps.begin(), steps.end(), [](const backend::InstructionInfo& step) {
       return step.implementation.find("conv cudnn engine") != std::string::npos &&
              step.workspace > 0;
     }));
@@ -172,9 +172,9 @@ TEST_CASE("GPU memory: backbones with every kind of layer can be planned for a G
     const graph::Graph model =
         model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1);
     const Planned planned("h100", plugin);
-    Replicas replicas(model, config, open_backends(config), Engine::Use::kTrain);
-    CHECK(replicas.memory().activations > 0);
-    CHECK(replicas.engine(0).training_steps().size() > 200);
+    Engine engine(model, config, open_backends(config), Use::kTrain);
+    CHECK(engine.memory().activations > 0);
+    CHECK(engine.replica().training_instructions().size() > 200);
   }
 }
 
@@ -278,30 +278,28 @@ TEST_CASE("GPU memory: the report counts every allocation on the GPU") {
     auto backends = test::open_test_backends(1);
     const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
     const std::int64_t before = planner.free_memory();
-    const auto replicas = make(config, std::move(backends));
+    const auto engine = make(config, std::move(backends));
     // Each of less than a hundred allocations takes whole units of 256 bytes.
-    const auto rounding = [&] {
-      return before - planner.free_memory() - replicas->memory().total();
-    };
+    const auto rounding = [&] { return before - planner.free_memory() - engine->memory().total(); };
     CHECK(rounding() >= 0);
     CHECK(rounding() < 100 * 256);
-    train(*replicas, 8);
+    train(*engine, 8);
     CHECK(rounding() >= 0);
     CHECK(rounding() < 100 * 256);
   }
 }
 
-TEST_CASE("Replicas: after prepare(), the first call with a short batch allocates nothing") {
+TEST_CASE("Engine: after prepare(), the first call with a short batch allocates nothing") {
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   for (const bool prepared : {false, true}) {
     CAPTURE(prepared);
     auto backends = test::open_test_backends(1);
     const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
-    const auto replicas = make(build_config("none"), std::move(backends));
-    train(*replicas, 8);  // with batches of 8 and 5
-    if (prepared) replicas->prepare(2, 2);
+    const auto engine = make(build_config("none"), std::move(backends));
+    train(*engine, 8);  // with batches of 8 and 5
+    if (prepared) engine->prepare(2, 2);
     const std::int64_t before = planner.free_memory();
-    train(*replicas, 5);  // with batches of 5 and 2
+    train(*engine, 5);  // with batches of 5 and 2
     CHECK((planner.free_memory() == before) == prepared);
   }
 }

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "support/backend.h"
 #include "support/model.h"
 
@@ -14,28 +14,27 @@ namespace {
 
 constexpr std::int64_t kSamples = 5, kPixels = 8 * 8;
 
-std::unique_ptr<Replicas> make(const std::string& model, config::Precision precision) {
+std::unique_ptr<Engine> make(const std::string& model, config::Precision precision) {
   config::Config config = test::build_config(model);
   config.train.precision = precision;
   config.train.batch_size = kSamples;
   config.parallel.threads = 1;
   const graph::Graph graph =
       model::build_model(config.model, config.data, test::sample({8, 8, 1}, 3), 1);
-  auto replicas = std::make_unique<Replicas>(
-      graph, config, test::open_test_backends(device_options(config.parallel)),
-      Engine::Use::kTrain);
-  replicas->initialise(3);
-  return replicas;
+  auto engine = std::make_unique<Engine>(
+      graph, config, test::open_test_backends(device_options(config.parallel)), Use::kTrain);
+  engine->initialise(3);
+  return engine;
 }
 
-std::vector<float> logits(Replicas& replicas) {
+std::vector<float> logits(Engine& engine) {
   std::vector<std::uint8_t> images;
   for (std::int64_t i = 0; i < kSamples * kPixels; ++i) {
     images.push_back(static_cast<std::uint8_t>(i * 37 % 251));
   }
   const std::vector<std::int32_t> labels(kSamples, 1);
-  replicas.evaluate({kSamples, images.data(), false, labels.data()});
-  const std::span<const float> all = replicas.logits();
+  engine.evaluate({kSamples, images.data(), false, labels.data()});
+  const std::span<const float> all = engine.logits();
   return {all.begin(), all.begin() + kSamples * 3};
 }
 
@@ -69,7 +68,7 @@ TEST_CASE(
       continue;
     }
     const auto rounded = make(model, config::Precision::kTf32);
-    CHECK(whole->parameters_sha256() == rounded->parameters_sha256());
+    CHECK(whole->replica().parameters_sha256() == rounded->replica().parameters_sha256());
     const std::vector<float> expected = logits(*whole);
     CHECK(logits(*make(model, config::Precision::kFloat32)) == expected);
     // TF32 keeps 10 bits of each factor: half a unit is 2^-11.

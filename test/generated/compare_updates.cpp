@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/numbers/random.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "support/backend.h"
 #include "support/model.h"
 
@@ -30,9 +30,9 @@ constexpr float kLearningRate = 0.02f;
 
 using Variables = std::map<std::string, std::vector<float>>;
 
-Variables read_variables(const engine::Replicas& engine) {
+Variables read_variables(const engine::Engine& engine) {
   Variables variables;
-  for (checkpoint::Tensor& tensor : engine.tensors()) {
+  for (checkpoint::Tensor& tensor : engine.replica().tensors()) {
     variables[tensor.name] = std::move(tensor.values);
   }
   return variables;
@@ -94,7 +94,7 @@ class Samples {
 };
 
 // Returns whether all calls of an update have finite losses.
-bool update(engine::Replicas& engine, const std::vector<Samples>& calls, std::uint64_t number) {
+bool update(engine::Engine& engine, const std::vector<Samples>& calls, std::uint64_t number) {
   std::int64_t samples = 0;
   for (const Samples& call : calls) samples += call.batch().samples;
   backend::Scalars scalars;
@@ -129,13 +129,13 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 // parameters.
 class Trace {
  public:
-  explicit Trace(const engine::Replicas& engine) : before(read_variables(engine)) {}
-  void finish(engine::Replicas& engine) {
+  explicit Trace(const engine::Engine& engine) : before(read_variables(engine)) {}
+  void finish(engine::Engine& engine) {
     after = read_variables(engine);
-    for (const backend::Segment& segment : engine.engine(0).variables().flat().segments) {
+    for (const backend::Segment& segment : engine.replica().variables().flat().segments) {
       std::vector<float>& gradient = gradients[segment.parameter];
       gradient.resize(segment.count);
-      engine.engine(0).read_gradient(segment.offset, gradient);
+      engine.replica().read_gradient(segment.offset, gradient);
     }
   }
 
@@ -181,32 +181,31 @@ void print(std::int64_t number, const graph::Value& value, const Trace& tested,
 class Comparison {
  public:
   Comparison(const config::Config& config, const graph::Graph& model)
-      : tested_(model, config, engine::open_backends(config), engine::Engine::Use::kTrain),
-        reference_(model, alone(config), open_reference_backends(1), engine::Engine::Use::kTrain),
-        exact_(model, in_float32(alone(config)), open_reference_backends(1),
-               engine::Engine::Use::kTrain) {
-    for (engine::Replicas* engine : {&tested_, &reference_, &exact_}) {
+      : tested_(model, config, engine::open_backends(config), engine::Use::kTrain),
+        reference_(model, alone(config), open_reference_backends(1), engine::Use::kTrain),
+        exact_(model, in_float32(alone(config)), open_reference_backends(1), engine::Use::kTrain) {
+    for (engine::Engine* engine : {&tested_, &reference_, &exact_}) {
       engine->initialise(config.seed);
     }
   }
 
   void change_frozen(const graph::Graph& model) {
-    for (engine::Replicas* engine : {&tested_, &reference_, &exact_}) engine->change_frozen(model);
+    for (engine::Engine* engine : {&tested_, &reference_, &exact_}) engine->change_frozen(model);
   }
 
   // Updates all from the variables of the reference and prints a line per variable. Returns false
   // if a loss is not finite.
   bool update(const std::vector<Samples>& calls, std::int64_t number) {
-    const std::vector<checkpoint::Tensor> start = reference_.tensors();
+    const std::vector<checkpoint::Tensor> start = reference_.replica().tensors();
     std::vector<Trace> traces;
-    for (engine::Replicas* engine : {&tested_, &reference_, &exact_}) {
+    for (engine::Engine* engine : {&tested_, &reference_, &exact_}) {
       engine->write(start);
       traces.emplace_back(*engine);
       if (!test::update(*engine, calls, static_cast<std::uint64_t>(number))) return false;
       traces.back().finish(*engine);
     }
     tested_.check_equal();
-    for (const graph::Value& value : reference_.variable_values()) {
+    for (const graph::Value& value : reference_.replica().variable_values()) {
       print(number, value, traces[0], traces[1], traces[2]);
     }
     return true;
@@ -224,7 +223,7 @@ class Comparison {
     return config;
   }
 
-  engine::Replicas tested_, reference_, exact_;
+  engine::Engine tested_, reference_, exact_;
 };
 
 void run(const Path& config_path, const Path& case_path) {

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "model/build_model.h"
 #include "model/files/import.h"
 #include "optim/optim.h"
@@ -23,12 +23,13 @@ namespace {
 
 using checkpoint::Tensor;
 
-std::vector<Tensor> gradients(const engine::Replicas& engine, float rate) {
+std::vector<Tensor> gradients(const engine::Engine& engine, float rate) {
   std::vector<Tensor> result;
   const std::string suffix = "/momentum";
   std::map<std::string, graph::Role> roles;
-  for (const graph::Value& value : engine.variable_values()) roles[value.name] = value.role;
-  for (Tensor& tensor : engine.tensors()) {
+  for (const graph::Value& value : engine.replica().variable_values())
+    roles[value.name] = value.role;
+  for (Tensor& tensor : engine.replica().tensors()) {
     if (roles[tensor.name] == graph::Role::kStatistic) result.push_back(tensor);
     if (!tensor.name.ends_with(suffix)) continue;
     tensor.name.resize(tensor.name.size() - suffix.size());
@@ -53,8 +54,7 @@ int run(const std::string& config_path, const Path& in, const Path& out) {
   sample.label_is_index = false;
   sample.classes = targets.shape[1];
   const graph::Graph graph = model::build_model(config.model, config.data, sample, config.seed);
-  engine::Replicas engine(graph, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(graph, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
   const model::Import import = model::import_weights(graph, config.model);
   engine.write(import.tensors);

@@ -111,11 +111,11 @@ void ReferenceExecutable::launch(const backend::Bindings& bindings, const backen
   call->samples = bindings.samples;
   call->inputs.assign(bindings.inputs.begin(), bindings.inputs.end());
   call->outputs.assign(bindings.outputs.begin(), bindings.outputs.end());
-  call->numbers = bindings.numbers;
+  call->numbers = bindings.result;
   call->scalars = scalars;
   if (call->scalars.all_samples == 0) call->scalars.all_samples = bindings.samples;
   if (call->numbers != nullptr)
-    std::memset(static_cast<void*>(call->numbers), 0xff, sizeof(backend::Numbers));
+    std::memset(static_cast<void*>(call->numbers), 0xff, sizeof(backend::CallResult));
   auto& own = dynamic_cast<ReferenceStream&>(stream);
   backend::Collective* ranks = options_.reduction.gradients;
   const auto guarded = [this](auto work) {
@@ -209,7 +209,7 @@ ReferenceExecutable::Values ReferenceExecutable::run_part(Call& call, std::int64
   }
   call.end_phase(is_backward ? &backend::PhaseTimes::backward : &backend::PhaseTimes::forward);
   write_outputs(call, values, first);
-  add_numbers(call, values);
+  add_to_result(call, values);
   return values;
 }
 
@@ -237,8 +237,8 @@ void ReferenceExecutable::write_outputs(const Call& call, const Values& values,
   }
 }
 
-void ReferenceExecutable::add_numbers(Call& call, const Values& values) const {
-  const backend::CompileOptions::NumberOutputs& outputs = options_.numbers;
+void ReferenceExecutable::add_to_result(Call& call, const Values& values) const {
+  const backend::CompileOptions::ResultOutputs& outputs = options_.result_outputs;
   const auto output = [&](int i) -> const std::vector<double>& {
     static const std::vector<double> kNone;
     return i < 0 ? kNone : values[index(graph_.outputs[static_cast<std::size_t>(i)])].data;

@@ -33,9 +33,9 @@ class ReferenceExecutable final : public backend::Executable {
   struct Call {
     std::int64_t samples = 0;
     std::vector<backend::Span> inputs, outputs;
-    backend::Numbers* numbers = nullptr;
+    backend::CallResult* numbers = nullptr;
     backend::Scalars scalars;
-    backend::Numbers result;
+    backend::CallResult result;
     Clock::time_point since;  // the end of the phase before
     void end_phase(double backend::PhaseTimes::*phase);
   };
@@ -51,7 +51,7 @@ class ReferenceExecutable final : public backend::Executable {
   Values values_for(const Call& call, std::int64_t first, std::int64_t count) const;
   void run_node(const graph::Node& node, const backend::Scalars& scalars, Values& values) const;
   void write_outputs(const Call& call, const Values& values, std::int64_t first) const;
-  void add_numbers(Call& call, const Values& values) const;
+  void add_to_result(Call& call, const Values& values) const;
   Flat gradients_of(const Values& values) const;
   // The sum of a block of the tree of base/numbers/sum_tree.h.
   Flat ordered_sum(Call& call, std::int64_t first, std::int64_t count);

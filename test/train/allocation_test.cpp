@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/open.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "support/allocations.h"
 #include "support/model.h"
 #include "support/skip.h"
@@ -116,7 +116,7 @@ std::int64_t count_allocations(std::int64_t replicas, bool ordered, config::Prec
   const data::Datasets sets = data::open_datasets(config.data, 1);
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({12, 12, 1}, 3), 1);
-  engine::Replicas engine(model, config, std::move(backends), engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, std::move(backends), engine::Use::kTrain);
   engine.initialise(1);
   data::LoaderOptions options;
   options.batch_size = 32;
@@ -152,7 +152,7 @@ TEST_CASE("allocation counter: allocations of trainer are counted, those of oneD
   CHECK(allocations == before + 2);
 }
 
-TEST_CASE("Replicas::step: one and two replicas allocate nothing") {
+TEST_CASE("Engine::step: one and two replicas allocate nothing") {
   if (kSanitized) TRAINER_SKIP(kWhySkipped);
   for (const std::int64_t replicas : {1, 2}) {
     for (const bool ordered : {false, true}) {

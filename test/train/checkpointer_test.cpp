@@ -17,7 +17,7 @@ using namespace support;
 struct Subject {
   Subject()
       : trial(run_config()),
-        engine(trial.model(), trial.config, open_test_backends(1), engine::Engine::Use::kTrain),
+        engine(trial.model(), trial.config, open_test_backends(1), engine::Use::kTrain),
         job{trial.config, trial.data, engine, plan_steps(trial.config, 24), alone} {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
@@ -28,7 +28,7 @@ struct Subject {
   }
 
   Trial trial;
-  engine::Replicas engine;
+  engine::Engine engine;
   ProcessGroup alone;
   Job job;
 };

@@ -26,7 +26,7 @@ struct Subject {
                 data_keys + "}\n")),
         data(open_training_data(config)),
         engine(model::build_model(config.model, config.data, sample_spec(data), 1), config,
-               open_test_backends(1), engine::Engine::Use::kTrain) {
+               open_test_backends(1), engine::Use::kTrain) {
     engine.initialise(weights);
     plan.splits = {Split::kTrain, Split::kTest};
   }
@@ -44,7 +44,7 @@ struct Subject {
 
   config::Config config;
   data::Datasets data;
-  engine::Replicas engine;
+  engine::Engine engine;
   FeaturePlan plan;
 };
 

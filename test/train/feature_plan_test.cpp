@@ -17,7 +17,7 @@ struct Subject {
                                            "}, head: [flatten, dense: 3]}")),
         engine(
             model::build_model(config.model, config.data, trainer::test::sample({32, 32, 3}, 3), 1),
-            config, open_test_backends(1), engine::Engine::Use::kTrain) {}
+            config, open_test_backends(1), engine::Use::kTrain) {}
 
   FeaturePlan plan(CacheFeatures choice, FeatureSharing sharing = FeatureSharing::kAlone,
                    double epochs = 5) {
@@ -26,7 +26,7 @@ struct Subject {
   }
 
   config::Config config;
-  engine::Replicas engine;
+  engine::Engine engine;
   std::vector<FeatureSplit> splits{{Split::kTrain, 100, false}, {Split::kTest, 20, false}};
   std::size_t stage = 0;
 };

@@ -34,11 +34,11 @@ data::LoaderOptions build_options(std::int64_t first, std::int64_t end) {
 struct Subject {
   explicit Subject(const std::string& model = kDense)
       : trial(run_config("", model)),
-        engine(trial.model(), trial.config, open_test_backends(1), engine::Engine::Use::kTrain) {
+        engine(trial.model(), trial.config, open_test_backends(1), engine::Use::kTrain) {
     engine.initialise(1);
   }
   Trial trial;
-  engine::Replicas engine;
+  engine::Engine engine;
 };
 
 }  // namespace
@@ -72,15 +72,16 @@ TEST_CASE("feed: features are stored in the first epoch and returned from the se
       "data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 2, train_samples: 6}}\n");
   trial.config.train.batch_size = 4;
   const data::Datasets data = open_training_data(trial.config);
-  engine::Replicas engine(
+  engine::Engine engine(
       model::build_model(trial.config.model, trial.config.data, sample_spec(data), 1), trial.config,
-      open_test_backends(1), engine::Engine::Use::kTrain);
+      open_test_backends(1), engine::Use::kTrain);
   engine.initialise(1);
-  REQUIRE(engine.prefix() != nullptr);
-  data::FeatureDataset features(*data.train, engine.prefix()->shape(), engine.prefix()->type(), {});
+  REQUIRE(engine.replica().prefix() != nullptr);
+  data::FeatureDataset features(*data.train, engine.replica().prefix()->shape(),
+                                engine.replica().prefix()->type(), {});
   Feed feed(*data.train, &features, engine, build_options(0, 4));  // two batches per epoch
-  const auto bytes = static_cast<std::size_t>(engine.prefix()->shape().elements()) *
-                     size_of(engine.prefix()->type());
+  const auto bytes = static_cast<std::size_t>(engine.replica().prefix()->shape().elements()) *
+                     size_of(engine.replica().prefix()->type());
   backend::Scalars scalars;
   scalars.loss_scale = 0.25;
   std::map<std::int64_t, std::string> first, second;

@@ -14,7 +14,7 @@ struct Job {
                                    "}, head: [global_average_pool, dense: 3]}",
                                "optimizer: {sgd: {learning_rate: 0.5}}\nparallel: {threads: 1}\n")),
         engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-               config, engine::open_backends(config), engine::Engine::Use::kTrain) {
+               config, engine::open_backends(config), engine::Use::kTrain) {
     engine.initialise(1);
   }
 
@@ -30,7 +30,7 @@ struct Job {
   }
 
   config::Config config;
-  engine::Replicas engine;
+  engine::Engine engine;
 };
 
 }  // namespace
@@ -40,10 +40,10 @@ TEST_CASE("FreezeCheck: frozen parameters and statistics have the same bits afte
   const FreezeCheck check(job.engine);
   // 51 convolutions and batch norms below Conv_1, whose kernel is trained.
   CHECK(check.tensors() == 51 + 51 * 4);
-  const std::string before = job.engine.parameters_sha256();
+  const std::string before = job.engine.replica().parameters_sha256();
   job.step();
   job.step();
-  CHECK(job.engine.parameters_sha256() != before);
+  CHECK(job.engine.replica().parameters_sha256() != before);
   CHECK_NOTHROW(check.check(job.engine));
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("FreezeCheck: the error of a changed frozen tensor has its name and ex
   const FreezeCheck check(job.engine);
   job.step();
   CHECK_NOTHROW(check.check(job.engine));
-  for (checkpoint::Tensor& tensor : job.engine.tensors()) {
+  for (checkpoint::Tensor& tensor : job.engine.replica().tensors()) {
     if (tensor.name != "bn_Conv1/moving_mean") continue;
     tensor.values[3] = -0.0f;  // equal to what it was, but not in its bits
     job.engine.write({tensor});

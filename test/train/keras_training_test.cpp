@@ -10,8 +10,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "data/samples/mix.h"
-#include "engine/engine.h"
 #include "engine/evaluate.h"
+#include "engine/replica.h"
 #include "model/build_model.h"
 #include "optim/optim.h"
 #include "support/source_files.h"
@@ -35,11 +35,10 @@ std::string keras_name(const std::string& name) {
   return name == "depthwise_conv2d/depthwise_kernel" ? "depthwise_conv2d/kernel" : name;
 }
 
-template <class Engine>
-void set_weights(Engine& engine, const json& run) {
-  checkpoint::TensorFile file;
-  file.tensors = engine.tensors();
-  for (checkpoint::Tensor& tensor : file.tensors) {
+// Returns the tensors with the weights that a run starts from.
+std::vector<checkpoint::Tensor> set_weights(std::vector<checkpoint::Tensor> tensors,
+                                            const json& run) {
+  for (checkpoint::Tensor& tensor : tensors) {
     std::size_t n = 0;
     for (const json& weight : run["weights"]) {
       if (weight["name"] == keras_name(tensor.name)) {
@@ -52,7 +51,7 @@ void set_weights(Engine& engine, const json& run) {
       ++n;
     }
   }
-  engine.write(file.tensors);
+  return tensors;
 }
 
 struct Batch {
@@ -102,10 +101,10 @@ void compare(const json& run, int lanes) {
   backend::cpu::CpuOptions options;
   options.threads = options.lanes = lanes;
   const auto backend = backend::cpu::open_backend(options);
-  engine::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
-                        *backend, engine::Engine::Use::kTrain);
-  engine.initialise(config.seed);
-  set_weights(engine, run);
+  engine::Replica replica(model::build_model(config.model, config.data, spec, config.seed), config,
+                          *backend, engine::Use::kTrain);
+  replica.initialise(config.seed);
+  replica.write(set_weights(replica.tensors(), run));
   const double rate = optim::update_spec(config.optimizer).learning_rate;
   double worst = 0;
   for (std::int64_t step = 0; step < run["steps"].get<std::int64_t>(); ++step) {
@@ -117,10 +116,10 @@ void compare(const json& run, int lanes) {
     scalars.loss_scale = 1.0 / static_cast<double>(count);
     const void* labels = batch.labels.data();
     if (spec.sample_weight) labels = batch.rows.data();
-    engine.launch({static_cast<std::int64_t>(count), batch.images.data(), false, labels}, scalars);
-    const backend::Numbers numbers = engine.result();
-    REQUIRE(numbers.finite);
-    const double loss = numbers.loss / static_cast<double>(count) + numbers.penalty;
+    replica.launch({static_cast<std::int64_t>(count), batch.images.data(), false, labels}, scalars);
+    const backend::CallResult result = replica.result();
+    REQUIRE(result.finite);
+    const double loss = result.loss / static_cast<double>(count) + result.penalty;
     const double expected = run["losses"][static_cast<std::size_t>(step)].get<double>();
     // Rounding differs and grows from step to step.
     const double tolerance = 2e-6 * (1 + static_cast<double>(step) / 5);
@@ -128,7 +127,7 @@ void compare(const json& run, int lanes) {
   }
   CHECK(worst < 1);
   // The statistics and the parameters that the fixture keeps.
-  for (const checkpoint::Tensor& tensor : engine.tensors()) {
+  for (const checkpoint::Tensor& tensor : replica.tensors()) {
     const auto final = run["final"].find(keras_name(tensor.name));
     if (final == run["final"].end()) continue;
     INFO(tensor.name);
@@ -180,10 +179,10 @@ TEST_CASE("evaluate: sample weights give the loss and accuracy of Keras") {
     const Weighed dataset(run);
     const model::SampleSpec spec{dataset.spec().image_shape, DType::kUInt8, true,
                                  run["classes"].get<std::int64_t>()};
-    engine::Replicas engine(model::build_model(config.model, config.data, spec, config.seed),
-                            config, engine::open_backends(config), engine::Engine::Use::kEvaluate);
+    engine::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
+                          engine::open_backends(config), engine::Use::kEvaluate);
     engine.initialise(config.seed);
-    set_weights(engine, run);
+    engine.write(set_weights(engine.replica().tensors(), run));
     const auto metrics = engine::evaluate(engine, dataset, engine::evaluate_options(config));
     REQUIRE(metrics);
     const json& expected = run["evaluation_before"];
@@ -192,7 +191,7 @@ TEST_CASE("evaluate: sample weights give the loss and accuracy of Keras") {
   }
 }
 
-TEST_CASE("Replicas::step: fifty steps have the losses of Keras") {
+TEST_CASE("Engine::step: fifty steps have the losses of Keras") {
   int runs = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(test::source_file("test/keras/training"))) {

@@ -72,8 +72,7 @@ class Servers {
 
   void work_as(int index) {
     Trial own(config_);
-    engine::Replicas engine(own.model(), config_, open_test_backends(1),
-                            engine::Engine::Use::kTrain);
+    engine::Engine engine(own.model(), config_, open_test_backends(1), engine::Use::kTrain);
     engine.initialise(config_.seed);
     ParameterServers servers(task(cluster::Role::kWorker, index), config_,
                              common_model(own.data, engine));

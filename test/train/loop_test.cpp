@@ -35,8 +35,8 @@ void check_contains(const std::string& text, const std::string& part) {
 }
 
 // Sets one number of a variable.
-void write_number(engine::Replicas& engine, const std::string& name, float number) {
-  for (checkpoint::Tensor& tensor : engine.tensors()) {
+void write_number(engine::Engine& engine, const std::string& name, float number) {
+  for (checkpoint::Tensor& tensor : engine.replica().tensors()) {
     if (tensor.name != name) continue;
     tensor.values[0] = number;
     engine.write({tensor});
@@ -299,7 +299,7 @@ TEST_CASE("train: a resumed float16 run continues with its loss scale") {
   // Updates are left out from the third step on, until halving has brought the scale down.
   const auto raise_scale = [](Trial& trial, std::int64_t stop) {
     trial.at_step = [&trial, stop](std::int64_t step) {
-      if (step == 1) trial.replicas->set_loss_scale({.value = 0x1p+24f, .good_updates = 0});
+      if (step == 1) trial.running->set_loss_scale({.value = 0x1p+24f, .good_updates = 0});
       return step == stop ? Request::kStop : Request::kContinue;
     };
   };
@@ -377,7 +377,7 @@ TEST_CASE(
     "saved") {
   Trial trial(run_config());
   trial.at_step = [&](std::int64_t step) {
-    if (step == 2) write_number(*trial.replicas, "dense/kernel", HUGE_VALF);
+    if (step == 2) write_number(*trial.running, "dense/kernel", HUGE_VALF);
     return Request::kContinue;
   };
   int code = 0;
@@ -427,8 +427,7 @@ TEST_CASE("train: a moving statistic that is not finite is an error with its nam
     Trial trial(run_config("", kBatchNorm));
     trial.config.parallel.replicas = replicas;
     trial.at_step = [&](std::int64_t step) {
-      if (step == 2)
-        write_number(*trial.replicas, "batch_normalization/moving_variance", HUGE_VALF);
+      if (step == 2) write_number(*trial.running, "batch_normalization/moving_variance", HUGE_VALF);
       return Request::kContinue;
     };
     int code = 0;
@@ -442,7 +441,7 @@ TEST_CASE("train: a moving statistic that is not finite is an error with its nam
 TEST_CASE("train: the last good checkpoint stays when variables are not finite") {
   Trial trial(run_config("run: {checkpoint_every: 2 steps, evaluate_every: 1000 steps}\n"));
   trial.at_step = [&](std::int64_t step) {
-    if (step == 4) write_number(*trial.replicas, "dense/bias", NAN);
+    if (step == 4) write_number(*trial.running, "dense/bias", NAN);
     return Request::kContinue;
   };
   int code = 0;
@@ -457,7 +456,7 @@ TEST_CASE("run.best: the best checkpoint is chosen by this metric") {
       "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/loss}\n"));
   trial.add_split(Split::kValidation);
   trial.at_step = [&](std::int64_t step) {
-    if (step == 3) write_number(*trial.replicas, "dense/bias", 50);  // as bad as can be
+    if (step == 3) write_number(*trial.running, "dense/bias", 50);  // as bad as can be
     return Request::kContinue;
   };
   trial.run();
@@ -473,8 +472,8 @@ TEST_CASE("restore_best: the run ends with the parameters of the best evaluation
   trial.add_split(Split::kValidation);
   std::vector<checkpoint::Tensor> best;
   trial.at_step = [&](std::int64_t step) {
-    if (step == 2) best = trial.replicas->tensors();
-    if (step == 3) write_number(*trial.replicas, "dense/bias", 50);  // as bad as can be
+    if (step == 2) best = trial.running->replica().tensors();
+    if (step == 3) write_number(*trial.running, "dense/bias", 50);  // as bad as can be
     return Request::kContinue;
   };
   const hooks::Finish finish = trial.run();

@@ -297,10 +297,10 @@ TEST_CASE("workers: a loss that is not finite ends both") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [&](std::int64_t step) {
     if (step != 2) return Request::kContinue;
-    for (checkpoint::Tensor& tensor : workers.trials[0].replicas->tensors()) {
+    for (checkpoint::Tensor& tensor : workers.trials[0].running->replica().tensors()) {
       if (tensor.name != "dense/bias") continue;
       tensor.values[0] = NAN;
-      workers.trials[0].replicas->write({tensor});
+      workers.trials[0].running->write({tensor});
     }
     return Request::kContinue;
   };

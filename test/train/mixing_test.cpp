@@ -7,8 +7,8 @@
 
 #include "base/files/files.h"
 #include "data/samples/mix.h"
-#include "engine/engine.h"
 #include "engine/evaluate.h"
+#include "engine/replica.h"
 #include "model/build_model.h"
 #include "train/open.h"
 
@@ -47,8 +47,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
   CHECK(data.validation->spec().label_is_index());
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  engine::Replicas engine(model, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
   data::LoaderOptions options;
   options.batch_size = 16;
@@ -63,7 +62,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
   engine.evaluate({16, batch->images, false, no_labels.data()});
   const std::vector<float> logits(engine.logits().begin(), engine.logits().end());
   REQUIRE(engine.step(engine::host_batch(*batch, false), scalars).finite);
-  const std::int64_t n = engine.outputs();
+  const std::int64_t n = engine.replica().outputs();
   const auto* shares = static_cast<const float*>(batch->labels);
   const std::vector<std::int32_t> largest = engine::label_indices(*data.train, *batch);
   int fractions = 0;
@@ -154,9 +153,9 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
       const data::Datasets plain = data::open_datasets(with("").data, config.seed);
       const data::Datasets data = open_training_data(config);
       REQUIRE(data.sample_weight);
-      engine::Replicas engine(
+      engine::Engine engine(
           model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
-          engine::open_backends(config), engine::Engine::Use::kTrain);
+          engine::open_backends(config), engine::Use::kTrain);
       engine.initialise(config.seed);
       data::LoaderOptions options;
       options.batch_size = 24;
@@ -170,7 +169,7 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
         return sum_of_losses({logits.begin(), logits.end()}, plain, config) / 24;
       };
       // Central differences of the expected loss by some parameters.
-      const std::vector<checkpoint::Tensor> start = engine.tensors();
+      const std::vector<checkpoint::Tensor> start = engine.replica().tensors();
       std::vector<std::tuple<std::size_t, std::size_t, double>> slopes;
       for (std::size_t t = 0; t < start.size(); ++t) {
         if (start[t].name.find('/') == std::string::npos) continue;
@@ -194,7 +193,7 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
       const engine::StepResult result = engine.step(engine::host_batch(*batch, false), scalars);
       REQUIRE(result.finite);
       CHECK(result.loss / 24 == doctest::Approx(loss).epsilon(1e-5));
-      const std::vector<checkpoint::Tensor> after = engine.tensors();
+      const std::vector<checkpoint::Tensor> after = engine.replica().tensors();
       REQUIRE(slopes.size() >= 4);
       for (const auto& [t, i, slope] : slopes) {
         CAPTURE(start[t].name);
@@ -229,9 +228,9 @@ TEST_CASE(
             .config;
     const data::Datasets data = open_training_data(config);
     REQUIRE(data.sample_weight);
-    engine::Replicas engine(
+    engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
-        engine::open_backends(config), engine::Engine::Use::kTrain);
+        engine::open_backends(config), engine::Use::kTrain);
     engine.initialise(config.seed);
     data::LoaderOptions options;
     options.batch_size = 9;
@@ -270,10 +269,9 @@ TEST_CASE("mixup: the layer of values that are not finite is found") {
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  engine::Replicas engine(model, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
-  std::vector<checkpoint::Tensor> tensors = engine.tensors();
+  std::vector<checkpoint::Tensor> tensors = engine.replica().tensors();
   for (checkpoint::Tensor& tensor : tensors) {
     if (tensor.name == "last/kernel") {
       std::fill(tensor.values.begin(), tensor.values.end(), 3e38f);

@@ -49,9 +49,9 @@ TEST_CASE("servers: workers agree on the training data and the frozen tensors") 
     Trial trial(run_config(), samples);
     trial.config = trainer::test::build_config("{backbone: {name: mobilenet_v2, alpha: 0.35" +
                                                freeze + "}, head: [flatten, dense: 2]}");
-    engine::Replicas engine(model::build_model(trial.config.model, trial.config.data,
-                                               trainer::test::sample({32, 32, 3}, 2), 1),
-                            trial.config, open_test_backends(1), engine::Engine::Use::kTrain);
+    engine::Engine engine(model::build_model(trial.config.model, trial.config.data,
+                                             trainer::test::sample({32, 32, 3}, 2), 1),
+                          trial.config, open_test_backends(1), engine::Use::kTrain);
     engine.initialise(seed);
     return common_model(trial.data, engine);
   };

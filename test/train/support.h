@@ -161,9 +161,9 @@ struct Trial {
 
   hooks::Finish run(ProcessGroup& group, Start start = Start::kFresh,
                     ParameterServers* servers = nullptr) {
-    engine::Replicas engine(model(), config, open_test_backends(config.parallel.replicas),
-                            engine::Engine::Use::kTrain, group.gradients());
-    replicas = &engine;
+    engine::Engine engine(model(), config, open_test_backends(config.parallel.replicas),
+                          engine::Use::kTrain, group.gradients());
+    running = &engine;
     Job job{config, data, engine, plan_steps(config, data.train->size(), group.size()), group};
     job.run = folder.path() / "run";
     job.start = start;
@@ -200,7 +200,7 @@ struct Trial {
   std::function<std::unique_ptr<hooks::Hook>()>
       make_hook;  // one more hook of the chief; may be null
   std::function<std::unique_ptr<Steps>(RunContext&)> make_steps;  // replaces Job::make_steps if set
-  engine::Replicas* replicas = nullptr;                           // during a run
+  engine::Engine* running = nullptr;                              // during a run
   std::vector<std::string> events;
   std::vector<Notice> warnings;
   std::vector<std::string> ranks;         // the names of the ranks

@@ -118,18 +118,19 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
-    auto& own = dynamic_cast<CpuVariables&>(variables);
+    auto& cpu_variables = dynamic_cast<CpuVariables&>(variables);
     Lanes lanes{given_lanes_, ""};
-    if (given_lanes_ == 0) lanes = choose_lanes(graph, own, options, threads_, processors_);
+    if (given_lanes_ == 0)
+      lanes = choose_lanes(graph, cpu_variables, options, threads_, processors_);
     LaneGroup& group = find_group(lanes.count);
     if (has_updates(graph)) {
       lanes_ = lanes;
       if (binding_ != CoreBinding::kNone && count_nodes(processors_) > 1) {
-        touch_slices(own, group.threads);
+        touch_slices(cpu_variables, group.threads);
       }
     }
-    return std::make_unique<CpuExecutable>(graph, own, group.threads, arenas_, group.machine,
-                                           options);
+    return std::make_unique<CpuExecutable>(graph, cpu_variables, group.threads, arenas_,
+                                           group.machine, options);
   }
 
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {

@@ -32,7 +32,7 @@ std::unique_ptr<Backend> open_backend(const CpuOptions& options);
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options);
 // Returns options with more lanes in each replica, another number for each variant from 0 on. They
 // divide batches differently.
-DeviceOptions with_other_sums(DeviceOptions options, std::int64_t variant);
+DeviceOptions reorder_sums(DeviceOptions options, std::int64_t variant);
 // Returns a warning about the options that ask for more cores than there are; "" if none does.
 std::string core_warning(const DeviceOptions& options);
 

@@ -30,7 +30,7 @@ class Call {
         arguments_(std::move(arguments)),
         stream_(dnnl_engine()) {}
 
-  void run(const StepContext& context) {
+  void run(const CallContext& context) {
     if (memories_.empty()) bind(context);
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       void* at = context.at<void>(arguments_[i].buffer);
@@ -42,7 +42,7 @@ class Call {
   }
 
  private:
-  void bind(const StepContext& context) {
+  void bind(const CallContext& context) {
     for (const DnnlArgument& argument : arguments_) {
       places_.push_back(context.at<void>(argument.buffer));
       memories_.emplace_back(argument.desc, dnnl_engine(), places_.back());
@@ -214,7 +214,7 @@ void require_code_memory() {
   ::munmap(data, kBytes);
 }
 
-void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
+void emit_dnnl(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
   const memory::desc scratchpad = descriptor.scratchpad_desc();
   if (scratchpad.get_size() > 0) {
@@ -222,7 +222,7 @@ void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
     arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, buffer});
   }
   auto call = std::make_shared<Call>(primitive, std::move(arguments));
-  l.step(descriptor.impl_info_str(), [call](const StepContext& context) { call->run(context); });
+  l.emit(descriptor.impl_info_str(), [call](const CallContext& context) { call->run(context); });
 }
 
 BufferId dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
@@ -240,11 +240,11 @@ bool dnnl_is_reference(const char* implementation) {
   return std::strstr(implementation, "ref") != nullptr;
 }
 
-void dnnl_reorder_step(Lowering& l, const memory::desc& from, BufferId from_buffer,
+void emit_dnnl_reorder(Lowering& l, const memory::desc& from, BufferId from_buffer,
                        const memory::desc& to, BufferId to_buffer) {
   const dnnl::reorder::primitive_desc descriptor(dnnl_engine(), from, dnnl_engine(), to,
                                                  dnnl_attributes({}));
-  dnnl_step<dnnl::reorder>(l, descriptor,
+  emit_dnnl<dnnl::reorder>(l, descriptor,
                            {{DNNL_ARG_FROM, from, from_buffer}, {DNNL_ARG_TO, to, to_buffer}});
 }
 

@@ -1,4 +1,4 @@
-// All use of oneDNN (API of version 2.6): descriptors of operands, and primitives as steps.
+// All use of oneDNN (API of version 2.6): descriptors of operands, and primitives as instructions.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -35,14 +35,14 @@ struct DnnlArgument {
 // not check its own allocation, and writes to a null pointer.
 void require_code_memory();
 
-void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
+void emit_dnnl(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments);
-// Adds a step that executes a primitive, with its scratchpad.
+// Adds an instruction that executes a primitive, with its scratchpad.
 template <class Primitive>
-void dnnl_step(Lowering& l, const typename Primitive::primitive_desc& descriptor,
+void emit_dnnl(Lowering& l, const typename Primitive::primitive_desc& descriptor,
                std::vector<DnnlArgument> arguments) {
   require_code_memory();
-  dnnl_step(l, Primitive(descriptor), descriptor, std::move(arguments));
+  emit_dnnl(l, Primitive(descriptor), descriptor, std::move(arguments));
 }
 
 // Returns a persistent input in the format `wanted` of a primitive. `plain` describes the float32
@@ -53,8 +53,8 @@ BufferId dnnl_weights(Lowering& l, std::size_t input, const dnnl::memory::desc& 
 // Returns whether an implementation is the slow reference.
 bool dnnl_is_reference(const char* implementation);
 
-// Adds a step that reorders between two formats.
-void dnnl_reorder_step(Lowering& l, const dnnl::memory::desc& from, BufferId from_buffer,
+// Adds an instruction that reorders between two formats.
+void emit_dnnl_reorder(Lowering& l, const dnnl::memory::desc& from, BufferId from_buffer,
                        const dnnl::memory::desc& to, BufferId to_buffer);
 
 }  // namespace trainer::backend::cpu

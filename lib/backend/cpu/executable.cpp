@@ -73,9 +73,9 @@ void CpuExecutable::allocate_gradients() {
     if (!joint_.empty()) joint_.allocate();
   }
   const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
-  const std::int64_t own = variables_.flat_count() - joint_.gradient_count() + trailer;
+  const std::int64_t count = variables_.flat_count() - joint_.gradient_count() + trailer;
   for (LaneState& state : states_) {
-    state.gradients = Memory(own * kFloatBytes);
+    state.gradients = Memory(count * kFloatBytes);
   }
   if (!has_ranks) return;
   reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction,
@@ -108,7 +108,7 @@ Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
     lowered->arena = reinterpret_cast<std::byte*>(arenas_.get(lane, lowered->arena_bytes));
     lowered->pointers = lowered->make_pointers({}, nullptr);
     if (reduction_) {
-      lowered->bucket_steps = find_bucket_steps(lowered->gradient_steps, reduction_->buckets());
+      lowered->bucket_ends = find_bucket_ends(lowered->gradient_writers, reduction_->buckets());
     }
   }
   return *lowered;
@@ -161,7 +161,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
   update_not_finite_ = updates_ && finite_ && scalars.apply && !is_update_finite();
   stopped_ = updates_ && scalars.stop_when_not_finite && (!finite_ || update_not_finite_);
-  if (bindings.numbers != nullptr) write_numbers(bindings, scalars);
+  if (bindings.result != nullptr) write_result(bindings, scalars);
   if (updates_ && finite_) variables_.packed_weights().note_training();
 }
 
@@ -176,28 +176,28 @@ bool CpuExecutable::is_update_finite() const {
 }
 
 // The sums follow the order of the samples, so that they do not depend on the lanes.
-void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scalars) const {
-  const CompileOptions::NumberOutputs& outputs = options_.numbers;
+void CpuExecutable::write_result(const Bindings& bindings, const Scalars& scalars) const {
+  const CompileOptions::ResultOutputs& outputs = options_.result_outputs;
   const auto values = [&]<class T>(int output, T) {
     const std::size_t count = bindings.samples;
     return output < 0
                ? std::span<const T>()
                : std::span(reinterpret_cast<const T*>(bindings.outputs[output].address), count);
   };
-  Numbers& numbers = *bindings.numbers;
-  numbers = {};
-  for (const float loss : values(outputs.loss, float{})) numbers.loss += loss;
+  CallResult& result = *bindings.result;
+  result = {};
+  for (const float loss : values(outputs.loss, float{})) result.loss += loss;
   for (const std::int32_t rank : values(outputs.rank, std::int32_t{})) {
-    numbers.correct += rank == 0 ? 1 : 0;
+    result.correct += rank == 0 ? 1 : 0;
   }
   if (outputs.penalty >= 0 && bindings.samples > 0) {
     const Span penalty = bindings.outputs[outputs.penalty];
-    numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
+    result.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
   }
-  numbers.finite = finite_;
-  numbers.update_not_finite = update_not_finite_;
-  if (updates_ && finite_ && scalars.apply) numbers.gradient_norm = update_.gradient_norm();
-  numbers.times = times();
+  result.finite = finite_;
+  result.update_not_finite = update_not_finite_;
+  if (updates_ && finite_ && scalars.apply) result.gradient_norm = update_.gradient_norm();
+  result.times = times();
 }
 
 PhaseTimes CpuExecutable::times() const {
@@ -293,8 +293,8 @@ void CpuExecutable::print(std::ostream& out) const {
   for (const auto& [samples, lowered] : states_[0].programs) {
     out << "program for " << samples << " samples per lane, " << states_.size() << " lanes, arena "
         << lowered->arena_bytes << " bytes\n";
-    for (const Step& step : lowered->steps) {
-      out << "  " << step.name << ": " << step.implementation << '\n';
+    for (const Instruction& instruction : lowered->instructions) {
+      out << "  " << instruction.name << ": " << instruction.implementation << '\n';
     }
   }
 }

@@ -63,21 +63,21 @@ class CpuExecutable : public Executable {
   void prepare(Call& call);
   void prepare_sums(Call& call);
   void abort();
-  StepContext make_context(int lane, const Call& call, const Lowered& lowered);
+  CallContext make_context(int lane, const Call& call, const Lowered& lowered);
   void run_lane(int lane, const Call& call);
   void run_micro_batches(int lane, const Call& call);
   void run_micro_batch(int lane, const Call& call, std::int64_t batch);
   void run_idle(const Call& call);
-  void run_steps(int lane, const Call& call, std::int64_t batch, const StepContext& context,
-                 const Lowered& lowered);
+  void run_instructions(int lane, const Call& call, std::int64_t batch, const CallContext& context,
+                        const Lowered& lowered);
   void arrive_last(int lane, const Call& call, std::int64_t batch, const Lowered& lowered);
-  void copy_outputs(const Call& call, std::int64_t first, const StepContext& context,
+  void copy_outputs(const Call& call, std::int64_t first, const CallContext& context,
                     const Lowered& lowered);
 
-  void fold(int lane, const Call& call, std::int64_t batch, Slice slice);
+  void accumulate_gradient(int lane, const Call& call, std::int64_t batch, Slice slice);
 
   bool is_update_finite() const;
-  void write_numbers(const Bindings& bindings, const Scalars& scalars) const;
+  void write_result(const Bindings& bindings, const Scalars& scalars) const;
   PhaseTimes times() const;
   void lap(PhaseClock::Phase phase);  // called by lane 0
   PhaseClock* step_clock();           // null if phases are not measured
@@ -86,7 +86,7 @@ class CpuExecutable : public Executable {
   void finish_alone(int lane, const Call& call);
   void finish_with_ranks(int lane, const Call& call);
   void find_sources(const Call& call);
-  JointRound make_round(int lane, const Call& call, std::int64_t batch) const;
+  JointBatch make_joint_batch(int lane, const Call& call, std::int64_t batch) const;
   float* source(std::size_t lane, const Call& call) const;
   void add_roots(std::size_t lane, const Call& call);
   float* first_source(const Call& call) const;
@@ -112,7 +112,7 @@ class CpuExecutable : public Executable {
   std::unique_ptr<Reduction> reduction_;
   Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
   bool stopped_ = false;  // true after a call that was not finite: stop_when_not_finite
-  bool update_not_finite_ = false;  // Numbers::update_not_finite of this call
+  bool update_not_finite_ = false;  // CallResult::update_not_finite of this call
   std::atomic<bool> finite_{true};  // the losses of this call; of all ranks after the reduction
   bool all_finite_ = true;          // the losses since the last call that did not accumulate
   cluster::Communicator* ranks_;    // the ranks of gradient sums; null: there is one rank

@@ -10,7 +10,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Returns the phase of the last steps of a program.
+// Returns the phase of the last instructions of a program.
 PhaseClock::Phase last_phase(const Lowered& lowered) {
   return lowered.backward_begin < lowered.update_begin ? PhaseClock::Phase::kBackward
                                                        : PhaseClock::Phase::kForward;
@@ -45,12 +45,12 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
     } else if (updates_) {
       std::fill_n(state.gradients.data(), state.gradients.bytes(), char{0});
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
-        fold(lane, call, batch, reduction_->buckets()[i]);
+        accumulate_gradient(lane, call, batch, reduction_->buckets()[i]);
         reduction_->arrive(i);
       }
     }
     if (updates_ && !(last && call.overlap)) {
-      fold(lane, call, batch, {0, variables_.flat_count()});
+      accumulate_gradient(lane, call, batch, {0, variables_.flat_count()});
     }
   }
 }
@@ -59,7 +59,8 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
 // or, ordered, to the roots of the tree that the micro-batch completes. The roots of the
 // micro-batches before it lie in `partial`, in order. The root that the last micro-batch completes
 // lies where its gradient is.
-void CpuExecutable::fold(int lane, const Call& call, std::int64_t batch, Slice slice) {
+void CpuExecutable::accumulate_gradient(int lane, const Call& call, std::int64_t batch,
+                                        Slice slice) {
   LaneState& state = lane_state(lane);
   const std::int64_t batches = call.share(lane).micro_batches();
   if (batches < 2) return;
@@ -98,28 +99,28 @@ void CpuExecutable::run_micro_batch(int lane, const Call& call, std::int64_t bat
     if (port.buffer < 0) continue;
     lowered.pointers[port.buffer] = call.bindings.inputs[i].address + first * port.bytes_per_sample;
   }
-  StepContext context = make_context(lane, call, lowered);
+  CallContext context = make_context(lane, call, lowered);
   context.samples = lowered.samples;
   context.counted = count;
   context.first_sample += static_cast<std::uint64_t>(first);
   // True for the first samples of the call, also if empty micro-batches come before them.
   context.first = lane == call.first_active && first == share.bounds.front();
-  if (!joint_.empty()) context.round = make_round(lane, call, batch);
-  run_steps(lane, call, batch, context, lowered);
+  if (!joint_.empty()) context.joint_batch = make_joint_batch(lane, call, batch);
+  run_instructions(lane, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
   if (lane == 0) lap(last_phase(lowered));
   if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(lane, call, batch, lowered);
 }
 
-JointRound CpuExecutable::make_round(int lane, const Call& call, std::int64_t batch) const {
-  JointRound round;
-  round.add = batch > 0;
+JointBatch CpuExecutable::make_joint_batch(int lane, const Call& call, std::int64_t batch) const {
+  JointBatch joint_batch;
+  joint_batch.add = batch > 0;
   for (int other = 0; other < call.active; ++other) {
     const std::int64_t samples = call.share(other).micro_batch_count(batch);
-    if (other < lane) round.first += samples;
-    round.samples += samples;
+    if (other < lane) joint_batch.first += samples;
+    joint_batch.samples += samples;
   }
-  return round;
+  return joint_batch;
 }
 
 // Runs a sample of zeros that does not count, because the other ranks wait for this rank's share of
@@ -134,14 +135,14 @@ void CpuExecutable::run_idle(const Call& call) {
     if (port.buffer < 0) continue;
     lowered.pointers[port.buffer] = idle_input_.data();
   }
-  StepContext context = make_context(0, call, lowered);
+  CallContext context = make_context(0, call, lowered);
   context.samples = context.lanes = 1;
-  context.round = {0, 1, false};
-  for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
+  context.joint_batch = {0, 1, false};
+  for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.instructions[i].run(context);
 }
 
-StepContext CpuExecutable::make_context(int lane, const Call& call, const Lowered& lowered) {
-  StepContext context;
+CallContext CpuExecutable::make_context(int lane, const Call& call, const Lowered& lowered) {
+  CallContext context;
   context.pointers = lowered.pointers.data();
   context.first_sample = call.scalars.first_sample;
   context.scalars = &call.scalars;
@@ -161,25 +162,25 @@ StepContext CpuExecutable::make_context(int lane, const Call& call, const Lowere
   return context;
 }
 
-void CpuExecutable::run_steps(int lane, const Call& call, std::int64_t batch,
-                              const StepContext& context, const Lowered& lowered) {
+void CpuExecutable::run_instructions(int lane, const Call& call, std::int64_t batch,
+                                     const CallContext& context, const Lowered& lowered) {
   const bool last = batch + 1 == call.share(lane).micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
     if (lane == 0 && i == lowered.backward_begin) lap(PhaseClock::Phase::kForward);
     {
       RecordedWork work(recorder_, WorkRecord::Kind::kLayer, lane);
-      const Step& step = lowered.steps[i];
-      step.run(context);
-      work.set_layer(step.name, step.implementation, step.phase);
+      const Instruction& instruction = lowered.instructions[i];
+      instruction.run(context);
+      work.set_layer(instruction.name, instruction.implementation, instruction.phase);
     }
     if (!call.overlap || !last) continue;
     // The last bucket follows the outputs, because its trailer depends on them.
-    for (; next + 1 < lowered.bucket_steps.size() &&
-           lowered.bucket_steps[next].first == static_cast<int>(i);
+    for (; next + 1 < lowered.bucket_ends.size() &&
+           lowered.bucket_ends[next].first == static_cast<int>(i);
          ++next) {
-      const std::size_t bucket = lowered.bucket_steps[next].second;
-      fold(lane, call, batch, reduction_->buckets()[bucket]);
+      const std::size_t bucket = lowered.bucket_ends[next].second;
+      accumulate_gradient(lane, call, batch, reduction_->buckets()[bucket]);
       reduction_->arrive(bucket);
     }
   }
@@ -187,18 +188,18 @@ void CpuExecutable::run_steps(int lane, const Call& call, std::int64_t batch,
 
 void CpuExecutable::arrive_last(int lane, const Call& call, std::int64_t batch,
                                 const Lowered& lowered) {
-  const std::size_t bucket = lowered.bucket_steps.back().second;
-  fold(lane, call, batch, reduction_->buckets()[bucket]);
+  const std::size_t bucket = lowered.bucket_ends.back().second;
+  accumulate_gradient(lane, call, batch, reduction_->buckets()[bucket]);
   reduction_->arrive(bucket);
 }
 
-void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const StepContext& context,
+void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const CallContext& context,
                                  const Lowered& lowered) {
   for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
     const Port& port = lowered.outputs[i];
     const std::int64_t bytes =
         port.bytes_per_sample > 0 ? context.counted * port.bytes_per_sample : port.bytes;
-    if (static_cast<int>(i) == options_.numbers.loss) {
+    if (static_cast<int>(i) == options_.result_outputs.loss) {
       const std::span values(context.at<float>(port.buffer), bytes / 4);
       if (!all_finite(values)) finite_ = false;
     }

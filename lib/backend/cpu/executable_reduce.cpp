@@ -44,10 +44,10 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
   const int lanes = lanes_.count();
   const Scalars& scalars = call.scalars;
   const bool ordered = options_.reduction.ordered;
-  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
+  const Slice slice = lane_slice(variables_.flat_count(), lane, lanes);
   if (!call.overlap) {
     const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
-    reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
+    reduction_->sum(slice, sources_, scalars.accumulate && !ordered);
   }
   if (lane == 0 && !scalars.accumulate) trailer_.remember();
   if (!reduces(scalars)) {
@@ -80,8 +80,8 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
   if (!finite_) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, lane);
   if (ordered && (scalars.accumulate || !scalars.apply)) {
-    const float* source = reduction_->values() + mine.first;
-    machine_.kernels->sum(accumulated_.as<float>() + mine.first, &source, 1, mine.count(),
+    const float* source = reduction_->values() + slice.first;
+    machine_.kernels->sum(accumulated_.as<float>() + slice.first, &source, 1, slice.count(),
                           scalars.accumulate);
   }
   if (scalars.apply) update_.run(lane, lanes, barrier_, summed_, scalars);
@@ -104,7 +104,8 @@ void CpuExecutable::find_sources(const Call& call) {
   sources_.joint = sources_.own.empty() ? nullptr : joint_.gradient();
 }
 
-// Adds the roots of a lane's micro-batches, where fold() leaves them, to the sources.
+// Adds the roots of a lane's micro-batches, where accumulate_gradient() leaves them, to the
+// sources.
 void CpuExecutable::add_roots(std::size_t lane, const Call& call) {
   const LaneShare& share = call.shares[lane];
   const LaneState& state = states_[lane];
@@ -166,10 +167,10 @@ void CpuExecutable::update_statistics(const Call& call) {
   if (!whole_batch_ || (call.active == 0 && !call.idle)) return;
   const LaneShare& share = call.shares[0];
   const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.micro_batch_count(0));
-  StepContext context;
+  CallContext context;
   context.pointers = lowered.pointers.data();
-  for (std::size_t i = lowered.update_begin; i < lowered.steps.size(); ++i) {
-    lowered.steps[i].run(context);
+  for (std::size_t i = lowered.update_begin; i < lowered.instructions.size(); ++i) {
+    lowered.instructions[i].run(context);
     trailer_.statistics_moved();
   }
 }

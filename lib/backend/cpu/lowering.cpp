@@ -63,7 +63,7 @@ void Lowering::convert_value(const graph::Value& value, const Operand& from, con
     if (operand.shape.rank() == 2) operand.shape = {operand.n(), 1, 1, operand.c()};
     return dnnl_desc(operand, *this);
   };
-  dnnl_reorder_step(*this, desc(from), from.buffer, desc(to), to.buffer);
+  emit_dnnl_reorder(*this, desc(from), from.buffer, desc(to), to.buffer);
 }
 
 std::optional<BufferSource> Lowering::gradient_source(std::int64_t offset) const {
@@ -75,7 +75,7 @@ std::optional<BufferSource> Lowering::gradient_source(std::int64_t offset) const
 // Outputs are staged in plain layout, so that the caller's memory is written once, in order.
 BufferId Lowering::output_buffer(graph::ValueId id) {
   const Operand operand = value(id, Layout::kPlain);
-  step("output", [](const StepContext&) {});
+  emit("output", [](const CallContext&) {});
   return operand.buffer;
 }
 

@@ -34,14 +34,14 @@ constexpr auto spellings(Layout) {
 }
 
 // The rows of a joint layer: the micro-batches that all lanes run at once, in lane order.
-struct JointRound {
+struct JointBatch {
   std::int64_t first = 0;    // the row of this lane's first sample
   std::int64_t samples = 0;  // the samples of all lanes
-  bool add = false;          // adds to the gradient of the rounds before
+  bool add = false;          // adds to the gradient of the batches before
 };
 
-// The state that a step reads while it runs.
-struct StepContext : BufferPointers {
+// The state that an instruction reads while it runs.
+struct CallContext : BufferPointers {
   std::int64_t samples = 0;
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
@@ -58,10 +58,10 @@ struct StepContext : BufferPointers {
   cluster::Communicator* statistics = nullptr;  // ranks of batch statistics; lane 0 uses it
   std::vector<double>* numbers = nullptr;       // all lanes read what lane 0 received from ranks
   PhaseClock* clock = nullptr;                  // null except in lane 0
-  JointRound round;
+  JointBatch joint_batch;
 };
 
-using Step = ProgramStep<StepContext>;
+using Instruction = backend::Instruction<CallContext>;
 
 // Operands differ in their layouts. Persistent values and gradients are plain.
 struct Operand : backend::Operand {
@@ -106,7 +106,7 @@ bool has_one_reader(const graph::Graph& graph, graph::ValueId id);
 struct CpuPolicy {
   using Operand = cpu::Operand;
   using Format = Layout;
-  using Context = StepContext;
+  using Context = CallContext;
   using Group = cpu::Group;
   using Memory = cpu::Memory;
   using PackedWeights = cpu::PackedWeights;
@@ -119,8 +119,8 @@ struct CpuPolicy {
 
 // A program with its table of pointers.
 struct Lowered : Program<CpuPolicy> {
-  std::vector<std::byte*> pointers;                       // inputs are set before a run
-  std::vector<std::pair<int, std::size_t>> bucket_steps;  // find_bucket_steps()
+  std::vector<std::byte*> pointers;                      // inputs are set before a run
+  std::vector<std::pair<int, std::size_t>> bucket_ends;  // find_bucket_ends()
 };
 
 class Lowering : public backend::Lowering<CpuPolicy> {
@@ -136,7 +136,7 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   BufferId make_extra(ExtraId id, std::int64_t bytes);
   // Returns a value that an earlier fused op has made. Throws std::logic_error if none has.
   BufferId extra(ExtraId id);
-  // Returns zeros that no step writes.
+  // Returns zeros that no instruction writes.
   BufferId zeros(std::int64_t bytes) { return add_constant(Memory(bytes)); }
   // Returns the number of elements that an operand takes, channel padding included.
   std::int64_t padded_elements(const Shape& shape, Layout layout) const;

@@ -26,10 +26,10 @@ std::int64_t count_lanes(const DeviceOptions& options, std::int64_t threads) {
   if (!options.ordered) return 0;
   threads = std::min<std::int64_t>(threads, kMaxLanes);
   // Fewer micro-batches than replicas are an error of the program that is compiled.
-  const std::int64_t own =
+  const std::int64_t micro_batches =
       std::max<std::int64_t>(1, options.micro_batches / (options.replicas * options.processes));
-  const std::int64_t rounds = (own + threads - 1) / threads;
-  return (own + rounds - 1) / rounds;
+  const std::int64_t rounds = (micro_batches + threads - 1) / threads;
+  return (micro_batches + rounds - 1) / rounds;
 }
 
 // Returns the processors of a replica's threads; empty if replicas share processors.
@@ -64,18 +64,18 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
       choose_binding(topology, options.cpu.pin, options.replicas, threads);
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
-    CpuOptions own;
-    own.lanes = static_cast<int>(count_lanes(options, threads));
-    own.threads = options.ordered ? own.lanes : static_cast<int>(threads);
-    own.all_threads = static_cast<int>(options.cpu.threads.value_or(core_count(options)));
-    own.processors = select_processors(topology, options.replicas, replica, threads);
-    own.binding = binding;
-    backends.push_back(open_backend(own));
+    CpuOptions cpu;
+    cpu.lanes = static_cast<int>(count_lanes(options, threads));
+    cpu.threads = options.ordered ? cpu.lanes : static_cast<int>(threads);
+    cpu.all_threads = static_cast<int>(options.cpu.threads.value_or(core_count(options)));
+    cpu.processors = select_processors(topology, options.replicas, replica, threads);
+    cpu.binding = binding;
+    backends.push_back(open_backend(cpu));
   }
   return backends;
 }
 
-DeviceOptions with_other_sums(DeviceOptions options, std::int64_t variant) {
+DeviceOptions reorder_sums(DeviceOptions options, std::int64_t variant) {
   constexpr std::int64_t kMaxLanesTried = 63;  // not the default of any machine
   const std::int64_t lanes = options.cpu.threads.value_or(core_count(options)) + 1 + variant;
   options.cpu.lanes = lanes <= kMaxLanesTried ? lanes : kMaxLanesTried - variant;

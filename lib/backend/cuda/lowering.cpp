@@ -105,20 +105,20 @@ void Lowering::unpack_gradients() {
     const std::int64_t elements = gradient.positions * gradient.in * gradient.out;
     use(gradient.packed);
     use(gradient.unpacked);
-    // The step of the layer counts the gradient that this one writes.
+    // The instruction of the layer counts the gradient that this one writes.
     add_traffic(elements * static_cast<std::int64_t>(size_of(gradient.type)));
   }
   const std::string implementation = concat("unpack ", gradients_.size());
-  step_of_layers("gradients of kernels", implementation,
-                 [gradients = std::exchange(gradients_, {})](const StepContext& c) {
-                   std::map<DType, std::vector<KernelLayouts>> batches;
-                   for (const KernelGradient& gradient : gradients) {
-                     batches[gradient.type].push_back(gradient.layouts(c));
-                   }
-                   for (const auto& [type, kernels] : batches) {
-                     unpack_kernels(kernels, type, c.stream);
-                   }
-                 });
+  emit_for_layers("gradients of kernels", implementation,
+                  [gradients = std::exchange(gradients_, {})](const CallContext& c) {
+                    std::map<DType, std::vector<KernelLayouts>> batches;
+                    for (const KernelGradient& gradient : gradients) {
+                      batches[gradient.type].push_back(gradient.layouts(c));
+                    }
+                    for (const auto& [type, kernels] : batches) {
+                      unpack_kernels(kernels, type, c.stream);
+                    }
+                  });
 }
 
 void Lowering::update_moving_statistics() {
@@ -130,9 +130,9 @@ void Lowering::update_moving_statistics() {
     add_traffic(6 * std::int64_t{places.c} * static_cast<std::int64_t>(sizeof(float)));
   }
   const std::string implementation = concat("kernel for ", statistics_.size());
-  step_of_layers(
+  emit_for_layers(
       "moving statistics", implementation,
-      [places = std::exchange(statistics_, {})](const StepContext& c) {
+      [places = std::exchange(statistics_, {})](const CallContext& c) {
         std::vector<MovingStatistics> layers;
         for (const StatisticsPlaces& p : places) {
           layers.push_back({c.at<float>(p.mean), c.at<float>(p.variance), c.at<float>(p.batch_mean),
@@ -143,7 +143,7 @@ void Lowering::update_moving_statistics() {
 }
 
 void Lowering::convert_value(const graph::Value&, const Operand& from, const Operand& to) {
-  step(concat("as ", to_string(to.type)), [=](const StepContext& c) {
+  emit(concat("as ", to_string(to.type)), [=](const CallContext& c) {
     convert(c.at(from.buffer), from.type, c.at(to.buffer), to.type, to.elements(), c.stream);
   });
 }

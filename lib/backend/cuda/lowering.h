@@ -1,5 +1,5 @@
 // The lowering of a graph for one CUDA device and one number of samples: what
-// backend/lowering/lowering.h leaves to a backend, and what ops need. Steps enqueue kernels.
+// backend/lowering/lowering.h leaves to a backend, and what ops need. Instructions enqueue kernels.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace trainer::backend::cuda {
 
-// The arguments of steps while they enqueue.
-struct StepContext : BufferPointers {
+// The arguments of instructions while they enqueue.
+struct CallContext : BufferPointers {
   cudaStream_t stream = nullptr;
   std::int64_t first_sample = 0;  // position of the program's first sample in the call
   const StepScalars* scalars = nullptr;
@@ -44,7 +44,7 @@ struct Operand : backend::Operand {
 struct CudaPolicy {
   using Operand = cuda::Operand;
   using Format = DType;
-  using Context = StepContext;
+  using Context = CallContext;
   using Group = cuda::Group;
   using Memory = Buffer;
   using PackedWeights = cuda::PackedWeights;
@@ -57,7 +57,7 @@ struct CudaPolicy {
 };
 
 using Program = backend::Program<CudaPolicy>;
-using ProgramStep = Program::Step;
+using Instruction = Program::Instruction;
 
 // Makes a copy of parameters for cuDNN or cuBLASLt: PackedWeights::Entry::make.
 struct PackParameters {
@@ -105,14 +105,15 @@ class Lowering : public backend::Lowering<CudaPolicy> {
                          std::int64_t out);
   // Does what prepare_output() does, for all outputs by one function.
   void prepare_outputs(const std::function<Make(const std::vector<float*>& to)>& create);
-  // Unpacks the gradient of a kernel, output i, together with those of other layers, in a step
-  // after all of them, until when the packed gradients stay in memory (47 MB for ResNet50). Returns
-  // false if the graph reads it before the update, or if buckets are summed during backward,
-  // because the bucket of the gradient waits for it: the caller unpacks.
+  // Unpacks the gradient of a kernel, output i, together with those of other layers, in an
+  // instruction after all of them, until when the packed gradients stay in memory (47 MB for
+  // ResNet50). Returns false if the graph reads it before the update, or if buckets are summed
+  // during backward, because the bucket of the gradient waits for it: the caller unpacks.
   bool unpack_later(std::size_t i, const KernelGradient& gradient);
   // Returns whether output i lies in the flat gradient.
   bool is_flat_gradient(std::size_t i) const;
-  // Updates moving statistics together with those of other layers, in a step after all of them.
+  // Updates moving statistics together with those of other layers, in an instruction after all of
+  // them.
   void update_statistics_later(const StatisticsPlaces& places) { statistics_.push_back(places); }
   // The ranks that batch statistics are taken over; null: this one alone.
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }

@@ -10,7 +10,7 @@ void check_wait(cudaError_t status, const char* what, const DeviceCollectives* p
   if (peers != nullptr) peers->check();
 }
 
-const CudaEvent& own(const Event& event) { return dynamic_cast<const CudaEvent&>(event); }
+const CudaEvent& cast(const Event& event) { return dynamic_cast<const CudaEvent&>(event); }
 
 }  // namespace
 
@@ -79,16 +79,16 @@ void CudaStream::download(void* to, Span from, std::size_t bytes) {
 
 void CudaStream::record(Event& event) {
   const DeviceGuard guard(device_);
-  auto& mine = dynamic_cast<CudaEvent&>(event);
-  cuda::check(cudaEventRecord(mine.handle(), stream_.get()), "cudaEventRecord");
-  mine.recorded = true;
+  auto& cuda_event = dynamic_cast<CudaEvent&>(event);
+  cuda::check(cudaEventRecord(cuda_event.handle(), stream_.get()), "cudaEventRecord");
+  cuda_event.recorded = true;
 }
 
 void CudaStream::wait_for(const Event& event) {
-  if (!own(event).recorded) return;
+  if (!cast(event).recorded) return;
   const DeviceGuard guard(device_);
   begin_uploads();  // on the stream that is waited for
-  cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
+  cuda::check(cudaStreamWaitEvent(stream_.get(), cast(event).handle(), 0), "cudaStreamWaitEvent");
 }
 
 void CudaStream::begin_program(const StepScalars& values, StepScalars* scalars, StepClock* times) {

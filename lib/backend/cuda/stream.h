@@ -48,10 +48,10 @@ class CudaStream : public Stream {
   GapClock& gap_clock() { return gap_clock_; }
   // Begins a program whose uploads are enqueued: writes its scalars, adds the time of the uploads
   // and of the waits for other streams' uploads to the clock, and moves the clock's times to
-  // `times`. Null: they stay, for the next program with numbers.
+  // `times`. Null: they stay, for the next program with a result.
   void begin_program(const StepScalars& values, StepScalars* scalars, StepClock* times);
-  // The clock in device memory that counts uploads and programs without numbers of their own since
-  // the last program with numbers began.
+  // The clock in device memory that counts uploads and programs without a result of their own since
+  // the last program with a result began.
   StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
 
  private:

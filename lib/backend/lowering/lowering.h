@@ -1,7 +1,7 @@
 // Lowers the groups of a graph to a program: finds a place for each value, converts values between
-// formats, keeps packed weights, and records which step uses which buffer. Everything is chosen and
-// allocated here, so that a run allocates nothing and looks nothing up.
-// Reasons: lib/decisions/backend.md#all-backends-share-one-lowering.
+// formats, keeps packed weights, and records which instruction uses which buffer. Everything is
+// chosen and allocated here, so that a run allocates nothing and looks nothing up. Reasons:
+// lib/decisions/backend.md#all-backends-share-one-lowering.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace trainer::backend {
 
-// An operand of a step. A backend adds what distinguishes the formats that it has.
+// An operand of an instruction. A backend adds what distinguishes the formats that it has.
 struct Operand {
   BufferId buffer = -1;
   DType type = DType::kFloat32;
@@ -42,7 +42,7 @@ struct Operand {
 // backends: the virtual functions, and a Policy with these members:
 //   Operand          derived from backend::Operand, with format() and set_format()
 //   Format           the property that conversions change: a layout or a type
-//   Context          derived from BufferPointers: what a step sees while it runs
+//   Context          derived from BufferPointers: what an instruction sees while it runs
 //   Group            a std::variant of groups (backend/fuse/grouping.h)
 //   Memory           owns memory of the device
 //   PackedWeights    backend::PackedWeights of this Memory
@@ -57,8 +57,8 @@ class Lowering {
  public:
   using Operand = typename Policy::Operand;
   using Format = typename Policy::Format;
-  using Step = typename Program<Policy>::Step;
-  using Run = typename Step::Run;
+  using Instruction = typename Program<Policy>::Instruction;
+  using Run = typename Instruction::Run;
   using Entry = typename Policy::PackedWeights::Entry;
   using Make = typename Policy::PackedWeights::Make;
 
@@ -81,17 +81,18 @@ class Lowering {
   // True if a node or the caller reads output i.
   bool is_output_read(std::size_t i) const { return is_read(node_->outputs[i]); }
 
-  // Returns a value that the next step reads, in the format in which it was made. Copies in other
-  // formats do not count: which ones exist depends on the steps before, and a kernel that is chosen
-  // by the format must be the same for a step that is computed again. Throws std::logic_error if no
-  // step before this one makes the value.
+  // Returns a value that the next instruction reads, in the format in which it was made. Copies in
+  // other formats do not count: which ones exist depends on the instructions before, and a kernel
+  // that is chosen by the format must be the same for an instruction that is computed again. Throws
+  // std::logic_error if no instruction before this one makes the value.
   Operand value(graph::ValueId id);
-  // Returns the value in `wanted` format. Adds a step that converts it if it has another one.
+  // Returns the value in `wanted` format. Adds an instruction that converts it if it has another
+  // one.
   Operand value(graph::ValueId id, Format wanted);
   Operand input(std::size_t i) { return value(node_->inputs[i]); }
   Operand input(std::size_t i, Format wanted) { return value(node_->inputs[i], wanted); }
-  // Returns a value that the next step writes, in `format` unless the value already has a place.
-  // Persistent values and gradients lie in their flat buffers, all others in the arena.
+  // Returns a value that the next instruction writes, in `format` unless the value already has a
+  // place. Persistent values and gradients lie in their flat buffers, all others in the arena.
   Operand result(graph::ValueId id, Format format);
   Operand result(graph::ValueId id) { return result(id, Policy::plain_format(graph_[id])); }
   Operand output(std::size_t i, Format format) { return result(node_->outputs[i], format); }
@@ -100,10 +101,11 @@ class Lowering {
   void alias_output(std::size_t i, const Operand& operand) {
     places_[node_->outputs[i]].push_back(operand);
   }
-  // Returns memory that the next step uses, and later steps that name it in use().
+  // Returns memory that the next instruction uses, and later instructions that name it in use().
   BufferId scratch(std::int64_t bytes) { return buffers_.scratch(bytes); }
   void use(BufferId buffer) { buffers_.use(buffer); }
-  // Records that the next step reads or writes `bytes` bytes beside each of its operands once.
+  // Records that the next instruction reads or writes `bytes` bytes beside each of its operands
+  // once.
   void add_traffic(std::int64_t bytes) { buffers_.add_traffic(bytes); }
   // Returns the place of a persistent or prepared input.
   float* persistent(std::size_t i) const;
@@ -116,10 +118,11 @@ class Lowering {
   // call. `create` gets the place of the output and returns the function that does the work.
   Entry& prepare_output(std::size_t i, const std::function<Make(float* to)>& create);
 
-  // Ends the lowering of one piece of work: a step that uses what was asked for since the last one.
-  void step(const std::string& implementation, Run run);
+  // Ends the lowering of one piece of work: an instruction that uses what was asked for since the
+  // last one.
+  void emit(const std::string& implementation, Run run);
   // Ends the lowering of work of several layers, which `name` describes.
-  void step_of_layers(const std::string& name, const std::string& implementation, Run run);
+  void emit_for_layers(const std::string& name, const std::string& implementation, Run run);
 
  protected:
   // `graph` and `variables` must outlive this object.
@@ -130,7 +133,7 @@ class Lowering {
   virtual void lower_group(const typename Policy::Group& group) = 0;
   // Returns the bytes of a value in the arena.
   virtual std::int64_t arena_bytes(const Operand& operand) const = 0;
-  // Adds the step that converts a value; both operands have places.
+  // Adds the instruction that converts a value; both operands have places.
   virtual void convert_value(const graph::Value& value, const Operand& from, const Operand& to) = 0;
   // True if `from` can be read in the wanted format without a conversion.
   virtual bool has_same_memory(const Operand& from, Format wanted) const = 0;
@@ -141,7 +144,7 @@ class Lowering {
   virtual BufferId output_buffer(graph::ValueId id) = 0;
   virtual typename Policy::Memory allocate(std::int64_t bytes) const = 0;
 
-  // Keeps memory that no step writes as long as the program.
+  // Keeps memory that no instruction writes as long as the program.
   BufferId add_constant(typename Policy::Memory memory);
   // Returns, for messages, the layer and the op or group that is lowered.
   std::string where() const { return concat(node_->name, ": ", op_name_); }
@@ -168,14 +171,14 @@ class Lowering {
   std::vector<typename Policy::Group> groups_;
   std::vector<bool> read_;  // indexed by value: whether a node or the caller reads it
 
-  const graph::Node* node_ = nullptr;      // the node that is lowered, or that names its group
-  const char* op_name_ = "";               // the name of the node or of the group
-  bool converts_ = false;                  // the next step converts a value that the node reads
-  const graph::Node* computed_ = nullptr;  // the node whose arithmetic a step has
+  const graph::Node* node_ = nullptr;  // the node that is lowered, or that names its group
+  const char* op_name_ = "";           // the name of the node or of the group
+  bool converts_ = false;              // the next instruction converts a value that the node reads
+  const graph::Node* computed_ = nullptr;  // the node whose arithmetic an instruction has
   std::map<graph::ValueId, std::vector<Operand>> places_;  // the places of a value, one per format
   std::map<graph::ValueId, float*> prepared_;
   ProgramBuffers buffers_;
-  std::vector<Step> steps_;
+  std::vector<Instruction> instructions_;
   std::vector<Entry*> packed_weights_;
   std::vector<typename Policy::Memory> constants_;
 };
@@ -203,18 +206,18 @@ Program<Policy> Lowering<Policy>::lower() {
   place_inputs(program);
   lower_phases(graph::Phase::kPrepare, graph::Phase::kReduce);
   place_outputs(program);
-  program.update_begin = steps_.size();
+  program.update_begin = instructions_.size();
   lower_phases(graph::Phase::kUpdate, graph::Phase::kUpdate);
-  for (const Port& port : program.outputs) buffers_.use_after_last_step(port.buffer);
+  for (const Port& port : program.outputs) buffers_.use_after_last(port.buffer);
 
   const auto backward = std::ranges::find_if(
-      steps_, [](const Step& step) { return step.phase >= graph::Phase::kBackward; });
-  program.backward_begin = static_cast<std::size_t>(backward - steps_.begin());
-  program.steps = std::move(steps_);
+      instructions_, [](const Instruction& one) { return one.phase >= graph::Phase::kBackward; });
+  program.backward_begin = static_cast<std::size_t>(backward - instructions_.begin());
+  program.instructions = std::move(instructions_);
   ProgramBuffers::Plan plan = buffers_.plan();
   program.sources = std::move(plan.sources);
   program.arena_bytes = plan.arena_bytes;
-  program.gradient_steps = buffers_.gradient_steps();
+  program.gradient_writers = buffers_.gradient_writers();
   std::ranges::stable_sort(packed_weights_,
                            [](const Entry* a, const Entry* b) { return a->order < b->order; });
   program.packed_weights = std::move(packed_weights_);
@@ -230,7 +233,7 @@ void Lowering<Policy>::lower_phases(graph::Phase first, graph::Phase last) {
     node_ = &node;
     op_name_ = Policy::name(group);
     lower_group(group);
-    buffers_.set_aside();  // drops the buffers that no step of this group has used
+    buffers_.set_aside();  // drops the buffers that no instruction of this group has used
   }
 }
 
@@ -279,7 +282,7 @@ typename Policy::Operand Lowering<Policy>::make_operand(const graph::Value& valu
   return operand;
 }
 
-// Returns the place of a value. Allocates one if no step has made the value yet.
+// Returns the place of a value. Allocates one if no instruction has made the value yet.
 template <class Policy>
 typename Policy::Operand Lowering<Policy>::place(graph::ValueId id, Format format) {
   std::vector<Operand>& places = places_[id];
@@ -327,14 +330,15 @@ typename Policy::Operand Lowering<Policy>::in_format(graph::ValueId id, const Op
   return to;
 }
 
-// Without this check, a value that no step has written would get memory of its own and be read
-// uninitialised.
+// Without this check, a value that no instruction has written would get memory of its own and be
+// read uninitialised.
 template <class Policy>
 void Lowering<Policy>::check_made(graph::ValueId id) const {
   if (places_.contains(id) || is_prepared(id) || graph::is_persistent(graph_[id].role)) return;
-  throw std::logic_error(concat(where(), " reads ", graph_[id].name,
-                                ", which no step before it writes; internal error, please report"
-                                " it"));
+  throw std::logic_error(
+      concat(where(), " reads ", graph_[id].name,
+             ", which no instruction before it writes; internal error, please report"
+             " it"));
 }
 
 template <class Policy>
@@ -434,25 +438,26 @@ typename Policy::PackedWeights::Entry& Lowering<Policy>::prepare_output(
 }
 
 template <class Policy>
-void Lowering<Policy>::step(const std::string& implementation, Run run) {
-  const ProgramBuffers::StepMemory memory = buffers_.end_step();
+void Lowering<Policy>::emit(const std::string& implementation, Run run) {
+  const ProgramBuffers::InstructionMemory memory = buffers_.end_instruction();
   double flops = 0;
   if (!converts_ && computed_ != node_) {
     flops = static_cast<double>(graph::flops(graph_, *node_) * samples_);
     computed_ = node_;
   }
   const DType type = node_->inputs.empty() ? DType::kFloat32 : graph_[node_->inputs[0]].type;
-  steps_.push_back({node_->name, concat(op_name_, " ", implementation), node_->phase,
-                    memory.scratch_bytes, static_cast<double>(memory.traffic_bytes), flops, type,
-                    std::move(run)});
+  instructions_.push_back({node_->name, concat(op_name_, " ", implementation), node_->phase,
+                           memory.scratch_bytes, static_cast<double>(memory.traffic_bytes), flops,
+                           type, std::move(run)});
 }
 
 template <class Policy>
-void Lowering<Policy>::step_of_layers(const std::string& name, const std::string& implementation,
-                                      Run run) {
-  const ProgramBuffers::StepMemory memory = buffers_.end_step();
-  steps_.push_back({name, implementation, node_->phase, memory.scratch_bytes,
-                    static_cast<double>(memory.traffic_bytes), 0, DType::kFloat32, std::move(run)});
+void Lowering<Policy>::emit_for_layers(const std::string& name, const std::string& implementation,
+                                       Run run) {
+  const ProgramBuffers::InstructionMemory memory = buffers_.end_instruction();
+  instructions_.push_back({name, implementation, node_->phase, memory.scratch_bytes,
+                           static_cast<double>(memory.traffic_bytes), 0, DType::kFloat32,
+                           std::move(run)});
 }
 
 }  // namespace trainer::backend

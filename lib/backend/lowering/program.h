@@ -1,4 +1,4 @@
-// A lowered graph: a flat list of steps, and the buffers that they read and write.
+// A lowered graph: a flat list of instructions, and the buffers that they read and write.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace trainer::backend {
 
 template <class Context>
-struct ProgramStep {
+struct Instruction {
   using Run = std::function<void(const Context&)>;
   std::string name;            // the name of the layer
   std::string implementation;  // the text that `plan --program` prints
@@ -36,13 +36,13 @@ struct Port {
 // A graph lowered for one number of samples. It allocates nothing while it runs.
 template <class Policy>
 struct Program {
-  using Step = ProgramStep<typename Policy::Context>;
+  using Instruction = backend::Instruction<typename Policy::Context>;
 
   std::int64_t samples = 0;
   // The phases prepare to reduce, the outputs, and from update_begin on the update phase: moving
   // statistics.
-  std::vector<Step> steps;
-  std::size_t backward_begin = 0;  // the first step of the backward phase
+  std::vector<Instruction> instructions;
+  std::size_t backward_begin = 0;  // the first instruction of the backward phase
   std::size_t update_begin = 0;
   std::vector<BufferSource> sources;  // one per buffer
   std::int64_t arena_bytes = 0;
@@ -51,12 +51,16 @@ struct Program {
   // Each entry once, in the order in which the entries are made.
   std::vector<typename Policy::PackedWeights::Entry*> packed_weights;
   std::vector<typename Policy::Memory> constants;
-  // Sorted pairs (step, offset in the flat gradient): the step is the last one that writes the
-  // gradient at this offset.
-  std::vector<std::pair<int, std::int64_t>> gradient_steps;
+  // Sorted pairs (instruction, offset in the flat gradient): the instruction is the last one that
+  // writes the gradient at this offset.
+  std::vector<std::pair<int, std::int64_t>> gradient_writers;
 
-  std::span<const Step> steps_before_update() const { return std::span(steps).first(update_begin); }
-  std::span<const Step> update_steps() const { return std::span(steps).subspan(update_begin); }
+  std::span<const Instruction> instructions_before_update() const {
+    return std::span(instructions).first(update_begin);
+  }
+  std::span<const Instruction> update_instructions() const {
+    return std::span(instructions).subspan(update_begin);
+  }
   // Returns the table of pointers for a run that reads these inputs and writes this flat gradient.
   std::vector<std::byte*> make_pointers(std::span<std::byte* const> inputs_at,
                                         float* gradients) const {

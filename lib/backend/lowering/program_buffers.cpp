@@ -61,22 +61,22 @@ BufferId ProgramBuffers::scratch(std::int64_t bytes) {
   return buffer;
 }
 
-ProgramBuffers::StepMemory ProgramBuffers::end_step() {
+ProgramBuffers::InstructionMemory ProgramBuffers::end_instruction() {
   std::map<BufferId, std::int64_t> moved;
   for (const auto& [buffer, bytes] : pending_.uses) {
     Info& used = info(buffer);
-    if (used.first_step < 0) used.first_step = steps_;
-    used.last_step = steps_;
+    if (used.first_use < 0) used.first_use = instructions_;
+    used.last_use = instructions_;
     moved[buffer] = std::max(moved[buffer], bytes);
   }
-  ++steps_;
+  ++instructions_;
   const Pending ended = set_aside();
-  StepMemory memory{ended.scratch_bytes, ended.traffic_bytes};
+  InstructionMemory memory{ended.scratch_bytes, ended.traffic_bytes};
   for (const auto& [buffer, bytes] : moved) memory.traffic_bytes += bytes;
   return memory;
 }
 
-void ProgramBuffers::use_after_last_step(BufferId buffer) { info(buffer).last_step = steps_; }
+void ProgramBuffers::use_after_last(BufferId buffer) { info(buffer).last_use = instructions_; }
 
 ProgramBuffers::Plan ProgramBuffers::plan() const {
   Plan plan;
@@ -85,9 +85,9 @@ ProgramBuffers::Plan ProgramBuffers::plan() const {
   for (std::size_t i = 0; i < infos_.size(); ++i) {
     const Info& info = infos_[i];
     const bool arena = info.source.kind == BufferSource::Kind::kArena;
-    plan.sources.push_back(arena && info.first_step < 0 ? BufferSource{} : info.source);
-    if (!arena || info.first_step < 0) continue;
-    lifetimes.push_back({info.bytes, info.first_step, info.last_step});
+    plan.sources.push_back(arena && info.first_use < 0 ? BufferSource{} : info.source);
+    if (!arena || info.first_use < 0) continue;
+    lifetimes.push_back({info.bytes, info.first_use, info.last_use});
     in_arena.push_back(i);
   }
   const ArenaPlan arena = plan_arena(lifetimes, alignment_);
@@ -98,15 +98,15 @@ ProgramBuffers::Plan ProgramBuffers::plan() const {
   return plan;
 }
 
-std::vector<std::pair<int, std::int64_t>> ProgramBuffers::gradient_steps() const {
-  std::vector<std::pair<int, std::int64_t>> steps;
+std::vector<std::pair<int, std::int64_t>> ProgramBuffers::gradient_writers() const {
+  std::vector<std::pair<int, std::int64_t>> writers;
   for (const Info& info : infos_) {
-    if (info.gradient >= 0 && info.last_step >= 0) {
-      steps.emplace_back(info.last_step, info.gradient);
+    if (info.gradient >= 0 && info.last_use >= 0) {
+      writers.emplace_back(info.last_use, info.gradient);
     }
   }
-  std::ranges::sort(steps);
-  return steps;
+  std::ranges::sort(writers);
+  return writers;
 }
 
 }  // namespace trainer::backend

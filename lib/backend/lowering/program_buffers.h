@@ -1,4 +1,4 @@
-// The buffers of a program: where each of them lies, and during which steps it is used.
+// The buffers of a program: where each of them lies, and during which instructions it is used.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct BufferSource {
 std::vector<std::byte*> make_pointers(std::span<const BufferSource> sources, std::byte* arena,
                                       std::span<std::byte* const> inputs, float* gradients);
 
-// The view of the buffers that a step has while it runs.
+// The view of the buffers that an instruction has while it runs.
 struct BufferPointers {
   std::byte* const* pointers = nullptr;
 
@@ -36,8 +36,9 @@ struct BufferPointers {
   }
 };
 
-// Collects the buffers of a program while its steps are made one after another, and then plans the
-// arena. A buffer is used from the first step that names it in use() to the last one.
+// Collects the buffers of a program while its instructions are made one after another, and then
+// plans the arena. A buffer is used from the first instruction that names it in use() to the last
+// one.
 class ProgramBuffers {
  public:
   // Offsets in the arena are multiples of `alignment` bytes. Sizes are rounded up to multiples of
@@ -51,20 +52,21 @@ class ProgramBuffers {
   // Adds a gradient that lies at this offset of the flat gradient, in elements.
   BufferId add_gradient(const BufferSource& source, std::int64_t offset);
 
-  // Records that the next step uses the buffer, and reads or writes `bytes` of it.
+  // Records that the next instruction uses the buffer, and reads or writes `bytes` of it.
   void use(BufferId buffer, std::int64_t bytes = 0) { pending_.uses.push_back({buffer, bytes}); }
-  // Records that the next step reads or writes `bytes` more bytes.
+  // Records that the next instruction reads or writes `bytes` more bytes.
   void add_traffic(std::int64_t bytes) { pending_.traffic_bytes += bytes; }
-  // Returns memory of the arena that the next step uses, and later ones that name it in use().
+  // Returns memory of the arena that the next instruction uses, and later ones that name it in
+  // use().
   BufferId scratch(std::int64_t bytes);
-  struct StepMemory {
-    std::int64_t scratch_bytes = 0;  // scratch that the step asked for
-    std::int64_t traffic_bytes = 0;  // the step's buffers, each once, and add_traffic()
+  struct InstructionMemory {
+    std::int64_t scratch_bytes = 0;  // scratch that the instruction asked for
+    std::int64_t traffic_bytes = 0;  // the instruction's buffers, each once, and add_traffic()
   };
-  // Ends a step.
-  StepMemory end_step();
-  // The buffers that the step in progress uses. Another step can be made in between: it begins
-  // after set_aside() and ends before resume().
+  // Ends an instruction.
+  InstructionMemory end_instruction();
+  // The buffers that the instruction in progress uses. Another instruction can be made in between:
+  // it begins after set_aside() and ends before resume().
   struct Use {
     BufferId buffer = -1;
     std::int64_t bytes = 0;
@@ -75,32 +77,32 @@ class ProgramBuffers {
   };
   Pending set_aside() { return std::exchange(pending_, {}); }
   void resume(Pending pending) { pending_ = std::move(pending); }
-  // Records that the buffer is read after the last step.
-  void use_after_last_step(BufferId buffer);
+  // Records that the buffer is read after the last instruction.
+  void use_after_last(BufferId buffer);
 
-  // ---- When all steps are made ----
+  // ---- When all instructions are made ----
   struct Plan {
-    std::vector<BufferSource> sources;  // one per buffer; those that no step uses are null
+    std::vector<BufferSource> sources;  // one per buffer; those that no instruction uses are null
     std::int64_t arena_bytes = 0;
   };
   Plan plan() const;
-  // Sorted pairs (step, offset in the flat gradient): the step is the last one that writes the
-  // gradient at this offset.
-  std::vector<std::pair<int, std::int64_t>> gradient_steps() const;
+  // Sorted pairs (instruction, offset in the flat gradient): the instruction is the last one that
+  // writes the gradient at this offset.
+  std::vector<std::pair<int, std::int64_t>> gradient_writers() const;
 
  private:
   struct Info {
     BufferSource source;
     std::int64_t bytes = 0;      // bytes in the arena
     std::int64_t gradient = -1;  // offset in the flat gradient; -1 if it does not lie there
-    int first_step = -1, last_step = -1;
+    int first_use = -1, last_use = -1;
   };
   Info& info(BufferId buffer) { return infos_[buffer]; }
 
   std::int64_t alignment_, size_unit_;
   std::vector<Info> infos_;
   Pending pending_;
-  int steps_ = 0;  // ended so far
+  int instructions_ = 0;  // ended so far
 };
 
 }  // namespace trainer::backend

@@ -227,7 +227,7 @@ void use_synthetic_data(config::Config& config) {
   config.data.drop_remainder = false;  // the number of samples means nothing
 }
 
-Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
+Throughput measure_training(engine::Engine& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds) {
   const train::TrainingPlan plan = train::plan_steps(config, dataset.size());
   const optim::LearningRate rate = learning_rate(config, plan);
@@ -235,7 +235,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   scalars.update = 0;
   // The next step is launched while the device works on this one, as in the training loop.
   BatchWork train;
-  train.in_flight = static_cast<std::size_t>(engine.launches_in_flight());
+  train.in_flight = static_cast<std::size_t>(engine.replica().launches_in_flight());
   train.begin = [&](const data::Batch& batch) {
     scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
     ++scalars.update;
@@ -249,7 +249,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   return result;
 }
 
-Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+Throughput measure_prediction(engine::Engine& engine, const data::Dataset& dataset,
                               const config::Config& config, double seconds) {
   data::LoaderOptions options = loader_options(config, engine);
   options.batch_size = engine.evaluation_batch();
@@ -297,9 +297,9 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
     context.warn(train::resolve_batch_size(config, model, data.train->size()));
-    using Use = engine::Engine::Use;
-    engine::Replicas engine(model, config, engine::open_backends(config),
-                            arguments.predict ? Use::kPredict : Use::kTrain);
+    using Use = engine::Use;
+    engine::Engine engine(model, config, engine::open_backends(config),
+                          arguments.predict ? Use::kPredict : Use::kTrain);
     engine.initialise(config.seed);
     const auto measured = arguments.predict ? measure_prediction : measure_training;
     result = measured(engine, *data.train, config, arguments.seconds);

@@ -8,7 +8,7 @@
 #include "commands/load_config/load_config.h"
 #include "commands/measure/measured.h"
 #include "data/dataset.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "train/schedule/training_plan.h"
 
 namespace trainer::commands {
@@ -31,11 +31,11 @@ void use_synthetic_data(config::Config& config);
 
 // Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of that time.
 // Changes the engine's variables.
-Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
+Throughput measure_training(engine::Engine& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds);
 // Predicts as `trainer predict` does, evaluation_batch() samples at a time, without reading the
 // results. The engine is of Use::kPredict.
-Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+Throughput measure_prediction(engine::Engine& engine, const data::Dataset& dataset,
                               const config::Config& config, double seconds);
 // Reads batches as a run would, and discards them. Normalisation, which is part of a run's model,
 // is not counted, unless `normalize`: the loader's threads then convert bytes to the floats that

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/numbers/statistics.h"
+#include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "engine/replicas.h"
 #include "hooks/data_report.h"
 #include "inference/predict/predict.h"
 #include "model/build_model.h"
@@ -26,12 +26,12 @@ results::FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
   warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
-  engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
-                          engine::Engine::Use::kEvaluate);
+  engine::Engine engine(model, opened.config, engine::open_backends(opened.config),
+                        engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);
-  begin(opened, split, engine.outputs());
+  begin(opened, split, engine.replica().outputs());
   engine::EvaluateOptions options = engine::evaluate_options(opened.config);
-  scores_.push_back({.outputs = engine.outputs(), .logits = {}, .labels = {}});
+  scores_.push_back({.outputs = engine.replica().outputs(), .logits = {}, .labels = {}});
   options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
     add_batch(split.dataset(), batch, logits, fold, options.loss);
   };

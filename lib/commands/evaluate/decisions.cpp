@@ -30,7 +30,7 @@ constexpr std::size_t kAllPoints = std::numeric_limits<std::size_t>::max() / 2;
 }  // namespace
 
 Decisions::Decisions(results::DecisionOptions options, const inference::OpenedModel& opened,
-                     engine::Replicas& engine, engine::EvaluateOptions evaluation, Split split,
+                     engine::Engine& engine, engine::EvaluateOptions evaluation, Split split,
                      const data::Dataset& dataset)
     : options_(std::move(options)),
       opened_(opened),
@@ -74,7 +74,7 @@ void Decisions::check_operating_point() {
 engine::EvaluateOptions Decisions::evaluate_options() {
   engine::EvaluateOptions options = evaluation_;
   if (!options_.first().empty()) {
-    options.each_batch = inference::keep_scores(dataset_, engine_.outputs(), scores_);
+    options.each_batch = inference::keep_scores(dataset_, engine_.replica().outputs(), scores_);
   }
   return options;
 }

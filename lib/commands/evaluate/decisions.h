@@ -34,7 +34,7 @@ class Decisions {
   // evaluation, with which the validation split is evaluated where it is needed. Throws ConfigError
   // for options that this model cannot follow.
   Decisions(results::DecisionOptions options, const inference::OpenedModel& opened,
-            engine::Replicas& engine, engine::EvaluateOptions evaluation, Split split,
+            engine::Engine& engine, engine::EvaluateOptions evaluation, Split split,
             const data::Dataset& dataset);
 
   // Returns the options of the evaluation, which collects the scores.
@@ -66,7 +66,7 @@ class Decisions {
 
   results::DecisionOptions options_;
   const inference::OpenedModel& opened_;
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   engine::EvaluateOptions evaluation_;
   Split split_;
   const data::Dataset& dataset_;

@@ -19,8 +19,8 @@
 #include "checkpoint/store.h"
 #include "config/keys.h"
 #include "data/open.h"
+#include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "engine/replicas.h"
 #include "hooks/data_report.h"
 #include "hooks/interval.h"
 #include "inference/open_model/run_archive.h"
@@ -73,7 +73,7 @@ class CheckpointEvaluator {
         data_(inference::open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
                                    config_.seed),
-                config_, engine::open_backends(config_), engine::Engine::Use::kEvaluate) {
+                config_, engine::open_backends(config_), engine::Use::kEvaluate) {
     const std::string line = hooks::left_out(data_.files(split_).get(), split_);
     if (!line.empty()) trained.warn(line);
   }
@@ -93,7 +93,7 @@ class CheckpointEvaluator {
   config::Config config_;
   Split split_;
   data::Datasets data_;
-  engine::Replicas engine_;
+  engine::Engine engine_;
 };
 
 // The first call of is_first() returns true, later ones false.

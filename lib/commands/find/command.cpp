@@ -20,10 +20,9 @@ RangeTest test_rates(const FindArguments& arguments, config::Config config,
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   context.warn(train::resolve_batch_size(config, model, data.train->size()));
-  engine::Replicas engine(model, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
-  engine.write(model::import_weights(engine.model(), config.model).tensors);
+  engine.write(model::import_weights(engine.replica().model(), config.model).tensors);
   return test_learning_rates(engine, *data.train, config, arguments.rates);
 }
 

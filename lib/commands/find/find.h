@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "results/field.h"
 
 namespace trainer::commands {
@@ -35,7 +35,7 @@ struct RangeTest {
 };
 void fields(results::FieldVisitor& v, RangeTest& test);
 // Trains the engine, whose variables change. Batches are those of a run of the config.
-RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
+RangeTest test_learning_rates(engine::Engine& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options);
 // Sets the smoothed losses and the suggestion from the rates and losses.
 void suggest_rate(RangeTest& test);

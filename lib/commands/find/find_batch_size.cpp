@@ -28,8 +28,7 @@ BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, do
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  engine::Replicas engine(model, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
   const Throughput result = measure_training(engine, *data.train, config, seconds);
   const data::DatasetSpec& spec = data.train->spec();

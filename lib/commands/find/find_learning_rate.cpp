@@ -56,7 +56,7 @@ std::vector<TestPoint>::iterator find_rise(std::vector<TestPoint>& points, doubl
 // result of a step is read.
 class StepsAtRates {
  public:
-  StepsAtRates(engine::Replicas& engine, const data::Dataset& dataset, const config::Config& config,
+  StepsAtRates(engine::Engine& engine, const data::Dataset& dataset, const config::Config& config,
                const RangeTestOptions& options)
       : engine_(engine),
         options_(options),
@@ -82,7 +82,7 @@ class StepsAtRates {
   };
   // Returns the oldest step whose result was not read. Call it at most options.steps times.
   Step next() {
-    const auto most = static_cast<std::size_t>(engine_.launches_in_flight());
+    const auto most = static_cast<std::size_t>(engine_.replica().launches_in_flight());
     while (launched_ < options_.steps && in_flight_.size() < most) launch();
     return finish();
   }
@@ -110,7 +110,7 @@ class StepsAtRates {
     return step;
   }
 
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   RangeTestOptions options_;
   std::unique_ptr<data::Loader> loader_;
   std::int64_t launched_ = 0;
@@ -121,7 +121,7 @@ class StepsAtRates {
 
 std::string format_rate(double rate) { return significant(rate, 3); }
 
-RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
+RangeTest test_learning_rates(engine::Engine& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options) {
   RangeTest test;
   StepsAtRates steps(engine, dataset, config, options);

@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 #include "data/samples/loader.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 namespace trainer::commands {
 
@@ -18,9 +18,10 @@ inline data::LoaderOptions loader_options(const config::Config& config) {
 
 // Returns options for batches in memory that the engine's devices copy from directly. As many are
 // out at once as the engine may have training calls in flight. The engine must outlive the loader.
-inline data::LoaderOptions loader_options(const config::Config& config, engine::Replicas& engine) {
+inline data::LoaderOptions loader_options(const config::Config& config, engine::Engine& engine) {
   data::LoaderOptions options = loader_options(config);
-  options.out = std::max(1, engine.launches_in_flight());  // an engine that predicts has none
+  options.out =
+      std::max(1, engine.replica().launches_in_flight());  // an engine that predicts has none
   options.allocate = engine.host_allocator();
   return options;
 }

@@ -35,8 +35,8 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
     total_steps = steps.total_steps;
   }
   for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
-    engine::Replicas engine(models[stage], config, engine::open_backends(config, workers),
-                            engine::Engine::Use::kTrain);
+    engine::Engine engine(models[stage], config, engine::open_backends(config, workers),
+                          engine::Use::kTrain);
     take_larger(device, engine.memory(), stage);
   }
 }
@@ -57,14 +57,14 @@ Roofline compute_roofline(const graph::Graph& model, const config::Config& confi
 
 // Returns the times by the steps that the backend made, or nothing if it did not count their work.
 std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config::Config& config) {
-  std::vector<backend::StepPlan> steps;
-  if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
-    steps = prefix->program().steps();
+  std::vector<backend::InstructionInfo> steps;
+  if (const engine::FrozenPrefix* prefix = device.engine->replica().prefix()) {
+    steps = prefix->program().instructions();
     // The program of the frozen layers is for the larger one of the batches.
     const auto batch = static_cast<double>(config.train.batch_size);
-    const auto evaluated = static_cast<double>(device.engine->engine(0).evaluation_batch());
+    const auto evaluated = static_cast<double>(device.engine->replica().evaluation_batch());
     const double share = batch / std::max(batch, evaluated);
-    for (backend::StepPlan& step : steps) {
+    for (backend::InstructionInfo& step : steps) {
       step.flops *= share;
       if (step.work) step.work->bytes *= share;
     }
@@ -102,14 +102,14 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
   measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
-  device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),
-                                                     engine::Engine::Use::kTrain);
+  device.engine =
+      std::make_unique<engine::Engine>(*model, config, std::move(backends), engine::Use::kTrain);
   device.backend = device.engine->describe();
-  device.chosen = device.engine->chosen_settings();
+  device.chosen = device.engine->backend().chosen_settings();
   device.compile_seconds = seconds_since(start);
   take_larger(device, device.engine->memory(), 0);
   if (gpu != nullptr) {
-    device.steps = device.engine->engine(0).training_steps();
+    device.steps = device.engine->replica().training_instructions();
     if (auto counted = roofline_of_steps(device, config)) device.roofline = std::move(counted);
   }
   device.features = "unknown without the data";

@@ -12,7 +12,7 @@
 #include "commands/plan/decode_rate.h"
 #include "commands/plan/plan_report.h"
 #include "commands/plan/roofline.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 namespace trainer::commands {
 
@@ -22,7 +22,7 @@ struct DevicePlan {
   std::string backend;
   std::string machine;             // its shape, of a CPU; "" of other devices
   backend::ChosenSettings chosen;  // the values for keys that the config leaves open
-  std::unique_ptr<engine::Replicas> engine;
+  std::unique_ptr<engine::Engine> engine;
   backend::MemoryReport memory;  // the memory of the stage that takes most
   // The number of that stage: 0 for the start, else of PlanReport::stages, from 1; empty where
   // there is but one.
@@ -34,7 +34,7 @@ struct DevicePlan {
   // The plan of a GPU that need not be present: its model, the steps of its training program, and
   // their times.
   const backend::GpuModel* gpu = nullptr;
-  std::vector<backend::StepPlan> steps;
+  std::vector<backend::InstructionInfo> steps;
   std::optional<Roofline> roofline;
   // The rate on this machine; nothing where the data is unknown, or an epoch decodes no files.
   std::optional<DecodeRate> decoding;

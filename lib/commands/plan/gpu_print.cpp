@@ -17,7 +17,7 @@ std::string whole(double value) { return grouped(std::llround(value)); }
 void print_steps(const DevicePlan& device, std::ostream& out) {
   out << "\nsteps on a GPU with memory of their own\n";
   Table table({"layer", "what computes it", "KiB"}, {2});
-  for (const backend::StepPlan& step : device.steps) {
+  for (const backend::InstructionInfo& step : device.steps) {
     if (step.workspace == 0) continue;
     table.add({step.layer, step.implementation, whole(std::ceil(step.workspace / 1024.0))});
   }

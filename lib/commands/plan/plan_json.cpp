@@ -84,7 +84,7 @@ void add_steps(const PlanReport& plan, const train::TrainingPlan& steps, Json& j
 
 Json range_json(const TimeRange& range) { return {range.fast, range.slow}; }
 
-Json work_json(const backend::StepWork& work) {
+Json work_json(const backend::InstructionWork& work) {
   return {{"kernels", work.kernels},
           {"library_calls", work.library_calls},
           {"copies", work.copies},
@@ -106,7 +106,7 @@ Json gpu_json(const DevicePlan& device) {
                {"name", device.gpu->gpu.name},
                {"memory_bytes", device.gpu->gpu.memory_bytes}};
   json["steps"] = Json::array();
-  for (const backend::StepPlan& step : device.steps) {
+  for (const backend::InstructionInfo& step : device.steps) {
     json["steps"].push_back({{"layer", step.layer},
                              {"implementation", step.implementation},
                              {"workspace", step.workspace}});
@@ -157,7 +157,7 @@ void add_device(const DevicePlan& device, Json& json) {
   json["compile_seconds"] = device.compile_seconds;
   json["sums"] = device.sums;
   if (device.gpu != nullptr) json["gpu"] = gpu_json(device);
-  if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
+  if (const engine::FrozenPrefix* prefix = device.engine->replica().prefix()) {
     json["frozen"] = {{"layer", prefix->layer()},
                       {"shape", prefix->shape().dims()},
                       {"type", to_string(prefix->type())},

@@ -488,7 +488,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
     if (device.gpu != nullptr) table.add({"of a GPU's memory", describe_share(device)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
     if (!device.sums.empty()) table.add({"gradients are summed", device.sums});
-    if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
+    if (const engine::FrozenPrefix* prefix = device.engine->replica().prefix()) {
       table.add({"frozen layers", describe_cut(*prefix)});
       table.add({"their features", device.features});
     }

@@ -39,15 +39,15 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   compile::evaluation_graph(frozen ? split.suffix : model, options);
 }
 
-void print_programs(engine::Replicas& engine, std::ostream& out) {
-  if (engine.prefix() != nullptr) {
+void print_programs(engine::Engine& engine, std::ostream& out) {
+  if (engine.replica().prefix() != nullptr) {
     out << "\nprogram of the frozen layers\n";
-    engine.prefix()->program().print(out);
+    engine.replica().prefix()->program().print(out);
   }
   out << "\ntraining program\n";
-  engine.engine(0).print_training_program(out);
+  engine.replica().print_training_program(out);
   out << "\nevaluation program\n";
-  engine.engine(0).print_evaluation_program(out);
+  engine.replica().print_evaluation_program(out);
 }
 
 }  // namespace trainer::commands

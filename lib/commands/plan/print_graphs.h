@@ -6,7 +6,7 @@
 
 #include "backend/backend.h"
 #include "config/config.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "graph/graph.h"
 
 namespace trainer::commands {
@@ -17,6 +17,6 @@ void check_pass(const std::string& pass);
 void print_graphs(const graph::Graph& model, const config::Config& config,
                   const backend::Backend& backend, const std::string& pass, std::ostream& out);
 // Prints the programs of the first replica.
-void print_programs(engine::Replicas& engine, std::ostream& out);
+void print_programs(engine::Engine& engine, std::ostream& out);
 
 }  // namespace trainer::commands

@@ -167,15 +167,15 @@ Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std:
   return all;
 }
 
-Roofline roofline(const std::vector<backend::StepPlan>& steps, std::int64_t samples, bool tf32,
-                  const backend::GpuModel& gpu) {
+Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu) {
   Roofline all;
   all.gpu = gpu.gpu.name;
   all.samples = samples;
   all.work.emplace();
   Roofline::Layer update;
-  for (const backend::StepPlan& step : steps) {
-    const backend::StepWork& work = step.work.value();
+  for (const backend::InstructionInfo& step : steps) {
+    const backend::InstructionWork& work = step.work.value();
     const std::int64_t kernels = work.kernels + work.library_calls;
     const bool updates = step.phase == graph::Phase::kUpdate;
     Roofline::Layer& layer = updates ? update : find_layer(all, step.layer);

@@ -34,9 +34,9 @@ struct Roofline {
   std::string gpu;           // "NVIDIA H100 80GB HBM3"
   std::int64_t samples = 0;  // samples per step
   std::vector<Layer> layers;
-  TimeRange update;                       // the update of all parameters
-  TimeRange step;                         // all together
-  std::optional<backend::StepWork> work;  // the work of a step; nothing by a graph alone
+  TimeRange update;                              // the update of all parameters
+  TimeRange step;                                // all together
+  std::optional<backend::InstructionWork> work;  // the work of a step; nothing by a graph alone
 
   std::int64_t kernels() const { return work ? work->kernels + work->library_calls : 0; }
 };
@@ -49,7 +49,7 @@ Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std:
                   bool tf32, const backend::GpuModel& gpu);
 // Returns the times by the steps of a planned device, all of which have their work. Fused
 // operations and every pass of the kernels count as the backend runs them.
-Roofline roofline(const std::vector<backend::StepPlan>& steps, std::int64_t samples, bool tf32,
-                  const backend::GpuModel& gpu);
+Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu);
 
 }  // namespace trainer::commands

@@ -8,14 +8,14 @@
 #include "commands/measure/measured.h"
 #include "train/open.h"
 #include "train/process_group.h"
-#include "train/schedule/step_verdict.h"
+#include "train/schedule/step_summary.h"
 #include "train/schedule/training_plan.h"
 
 namespace trainer::commands {
 namespace {
 
 constexpr std::int64_t kDecisionBytes =
-    static_cast<std::int64_t>(sizeof(train::StepVerdict::Numbers));
+    static_cast<std::int64_t>(sizeof(train::StepSummary::Values));
 
 std::vector<std::int64_t> counts_to(std::int64_t workers) {
   std::vector<std::int64_t> counts;

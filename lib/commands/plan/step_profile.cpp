@@ -15,8 +15,8 @@
 #include "cluster/communicator.h"
 #include "commands/measure/batches.h"
 #include "engine/compile_options.h"
+#include "engine/engine.h"
 #include "engine/evaluate.h"
-#include "engine/replicas.h"
 #include "train/schedule/training_plan.h"
 
 namespace trainer::commands {
@@ -81,8 +81,7 @@ class Steps {
       : plan_(train::plan_steps(config, dataset.size())),
         rate_(learning_rate(config, plan_)),
         alone_(sent_, sent_.gradients),
-        engine_(model, config, engine::open_backends(config), engine::Engine::Use::kTrain,
-                &alone_) {
+        engine_(model, config, engine::open_backends(config), engine::Use::kTrain, &alone_) {
     data::LoaderOptions options = loader_options(config, engine_);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
@@ -146,7 +145,7 @@ class Steps {
   optim::LearningRate rate_;
   Sent sent_;
   Alone alone_;
-  engine::Replicas engine_;
+  engine::Engine engine_;
   std::unique_ptr<data::Loader> loader_;
   backend::Scalars scalars_{0, 0};
 };

@@ -189,7 +189,8 @@ int execute(const PredictArguments& given, const Context& context) {
   context.warn(inference::note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
   const auto engine = inference::make_engine(opened, inputs);
-  ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->outputs() : 0, context);
+  ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->replica().outputs() : 0,
+                     context);
   results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
   if (!arguments.uncalibrated) inference::use_temperature(opened, options, context.warn);
   if (!arguments.default_threshold) inference::use_operating_point(opened, options, context.warn);

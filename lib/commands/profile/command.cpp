@@ -27,12 +27,11 @@ int execute(const ProfileArguments& arguments, const Context& context) {
   profile.limits.peak_flops = measure_peak(config) * static_cast<double>(config.parallel.replicas);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  engine::Replicas engine(model, config, engine::open_backends(config),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
   engine.initialise(config.seed);
   profile.layers = profile_layers(engine, *data.train, config, arguments.steps);
   const LayerProfile& layers = profile.layers;
-  if (engine.reads_host_memory()) {
+  if (engine.backend().reads_host_memory()) {
     const std::int64_t cores = usable_core_count();
     profile.limits.bandwidth =
         measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));

@@ -28,7 +28,7 @@ constexpr int kWarmUp = 3;
 // Steps of a config.
 class StepRunner {
  public:
-  StepRunner(engine::Replicas& engine, const data::Dataset& dataset, const config::Config& config)
+  StepRunner(engine::Engine& engine, const data::Dataset& dataset, const config::Config& config)
       : engine_(engine),
         plan_(train::plan_steps(config, dataset.size())),
         rate_(learning_rate(config, plan_)) {
@@ -61,7 +61,7 @@ class StepRunner {
   // Runs steps as training does: the oldest is waited for when as many are in flight as the devices
   // take. Measures `steps` of them, from the first that has others before it.
   Loop run_in_flight(std::int64_t steps) {
-    const int in_flight = engine_.launches_in_flight();
+    const int in_flight = engine_.replica().launches_in_flight();
     for (int i = 1; i < in_flight; ++i) launch();
     Loop loop;
     const Clock::time_point start = Clock::now();
@@ -99,7 +99,7 @@ class StepRunner {
     loader_->release();
   }
 
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   train::TrainingPlan plan_;
   optim::LearningRate rate_;
   std::mutex mutex_;
@@ -122,14 +122,14 @@ void add_work(const graph::Graph& graph, double samples, Work& work) {
   }
 }
 
-Work count_work(const engine::Replicas& engine, const config::Config& config,
+Work count_work(const engine::Engine& engine, const config::Config& config,
                 const compile::Options& options, double samples) {
   Work work;
-  const compile::FrozenSplit split = compile::split_frozen(engine.model(), options);
+  const compile::FrozenSplit split = compile::split_frozen(engine.replica().model(), options);
   const bool frozen = split.reason.empty();
   if (frozen) add_work(split.prefix, samples, work);
-  const graph::Graph trained = engine::training_model(frozen ? split.suffix : engine.model(),
-                                                      config::mixes_samples(config.data));
+  const graph::Graph trained = engine::training_model(
+      frozen ? split.suffix : engine.replica().model(), config::mixes_samples(config.data));
   add_work(compile::training_graph(trained, options), samples, work);
   return work;
 }
@@ -215,14 +215,14 @@ double LayerProfile::seconds_of_layers() const {
 
 double LayerProfile::device_seconds() const { return loop_seconds - loop_wait_seconds; }
 
-LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
+LayerProfile profile_layers(engine::Engine& engine, const data::Dataset& dataset,
                             const config::Config& config, std::int64_t steps) {
   LayerProfile profile;
   profile.device = engine.describe();
   profile.ranks = engine.count();
   StepRunner runner(engine, dataset, config);
   for (int i = 0; i < kWarmUp; ++i) runner.step();
-  profile.launches_in_flight = engine.launches_in_flight();
+  profile.launches_in_flight = engine.replica().launches_in_flight();
   if (profile.launches_in_flight > 1) {
     const StepRunner::Loop loop = runner.run_in_flight(steps);
     profile.loop_seconds = loop.seconds;
@@ -233,7 +233,8 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   const auto record = [&](bool on) {
     bool can = true;
     for (std::size_t i = 0; i < recorders.size(); ++i) {
-      can = engine.engine(static_cast<std::int64_t>(i)).record(on ? &recorders[i] : nullptr) && can;
+      can =
+          engine.replica(static_cast<std::int64_t>(i)).record(on ? &recorders[i] : nullptr) && can;
     }
     return can;
   };

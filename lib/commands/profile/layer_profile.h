@@ -9,7 +9,7 @@
 #include "backend/work_record.h"
 #include "config/config.h"
 #include "data/samples/loader.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "engine/step_times.h"
 
 namespace trainer::commands {
@@ -61,7 +61,7 @@ struct LayerProfile {
 
 // Runs `steps` steps of the config after a warm-up. The timeline's texts are of `engine`, which
 // must outlive it.
-LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
+LayerProfile profile_layers(engine::Engine& engine, const data::Dataset& dataset,
                             const config::Config& config, std::int64_t steps);
 
 }  // namespace trainer::commands

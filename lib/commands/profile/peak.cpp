@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/numbers/seconds.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "model/build_model.h"
 
 namespace trainer::commands {
@@ -52,7 +52,7 @@ double measure_peak(const config::Config& config, double seconds) {
   const graph::Graph model = model::build_model(peak.model, peak.data, sample, 1);
   std::vector<std::unique_ptr<backend::Backend>> backends = engine::open_backends(config);
   backends.resize(1);
-  engine::Replicas engine(model, peak, std::move(backends), engine::Engine::Use::kPredict);
+  engine::Engine engine(model, peak, std::move(backends), engine::Use::kPredict);
   engine.initialise(1);
   const std::vector<float> images(kSamples * kSide * kSide * kChannels, 1);
   const double flops = 2.0 * 9 * kChannels * kChannels * kSide * kSide * kLayers;  // of a sample

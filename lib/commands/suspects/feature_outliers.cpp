@@ -78,7 +78,7 @@ Features compute_features(const inference::OpenedModel& opened,
                           const std::vector<inference::PredictionInput>& input) {
   inference::FeatureEngine engine = inference::make_feature_engine(opened, input, "");
   Features features;
-  features.width = static_cast<std::size_t>(engine.engine->outputs());
+  features.width = static_cast<std::size_t>(engine.engine->replica().outputs());
   inference::for_each_output(*engine.engine, input.front(), {}, [&](const results::Output& output) {
     features.values.insert(features.values.end(), output.logits.begin(), output.logits.end());
   });

@@ -55,7 +55,7 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
     origin.data_notices.emplace_back(warning);
   }
   origin.base = train::find_base(job.run);
-  origin.on_cpu = job.engine.reads_host_memory();
+  origin.on_cpu = job.engine.backend().reads_host_memory();
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;
 }

@@ -62,7 +62,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
        train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
     context.warn(line);
   }
-  if (job.engine.reads_host_memory()) {
+  if (job.engine.backend().reads_host_memory()) {
     // The engine's memory is not resident yet: the system assigns it at the first write.
     context.warn(train::host_memory_warning(training.model, job.config, job.engine.memory(),
                                             available_memory() / std::max(1, place.size)));
@@ -91,7 +91,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
                                                 arguments.json ? &context.out : nullptr));
   if (job.config.run.ledger) {
     job.hooks.push_back(hooks::make_ledger_hook(
-        [&engine = job.engine] { return engine.parameters_sha256(); }, context.warn));
+        [&engine = job.engine] { return engine.replica().parameters_sha256(); }, context.warn));
   }
   const std::vector<model::LayerRow> layers = model::layer_table(training.model);
   const hooks::RunOrigin origin = make_origin(job, layers);
@@ -130,9 +130,9 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
   const Context& context = training.context;
   try {
     train::agree_on_data(group, config, data, nccl_environment(context.environment));
-    engine::Replicas engine(training.model, config,
-                            engine::open_backends(config, group.size(), place),
-                            engine::Engine::Use::kTrain, group.gradients());
+    engine::Engine engine(training.model, config,
+                          engine::open_backends(config, group.size(), place), engine::Use::kTrain,
+                          group.gradients());
     train::Job job{config, data, engine,
                    train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
@@ -155,10 +155,10 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
 
 hooks::FinishReason run_worker(const Training& training, const cluster::Identity& who) {
   const config::Config& config = training.config;
-  engine::Replicas engine(training.model, config, engine::open_backends(config, 1, find_place(who)),
-                          engine::Engine::Use::kTrain);
+  engine::Engine engine(training.model, config, engine::open_backends(config, 1, find_place(who)),
+                        engine::Use::kTrain);
   engine.initialise(config.seed);
-  engine.write(model::import_weights(engine.model(), config.model).tensors);
+  engine.write(model::import_weights(engine.replica().model(), config.model).tensors);
   train::ParameterServers servers(who, config, train::common_model(training.data, engine));
   return train::work(config, training.data, engine, servers);
 }

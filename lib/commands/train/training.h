@@ -9,7 +9,7 @@
 #include "cluster/rendezvous.h"
 #include "commands/train/command.h"
 #include "data/open.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "graph/graph.h"
 #include "hooks/hooks.h"
 

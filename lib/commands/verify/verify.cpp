@@ -52,11 +52,10 @@ struct Outcome {
 Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
             const Path& folder, train::Start start, const backend::DeviceOptions& devices,
             std::int64_t stop_after = 0) {
-  engine::Replicas replicas(model, config, backend::open_backends(devices),
-                            engine::Engine::Use::kTrain);
+  engine::Engine engine(model, config, backend::open_backends(devices), engine::Use::kTrain);
   train::prepare_run_folder(folder, config, start);
   train::ProcessGroup alone;
-  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), alone};
+  train::Job job{config, data, engine, train::plan_steps(config, data.train->size()), alone};
   job.run = folder;
   job.start = start;
   job.warn = [](const Notice&) {};
@@ -66,7 +65,7 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
   if (outcome.finish.reason == hooks::FinishReason::kInterrupted) {
     throw Error(kExitInterrupted, "interrupted: nothing was verified");
   }
-  outcome.tensors = replicas.tensors();
+  outcome.tensors = engine.replica().tensors();
   return outcome;
 }
 
@@ -186,7 +185,7 @@ void allow_for_rounding(const Config& config, const data::Datasets& data, const 
   double rounding = 0;
   int orders = 0;
   for (; orders < kMaxOrders && !hold(); ++orders) {
-    const auto devices = backend::with_other_sums(options, orders);
+    const auto devices = backend::reorder_sums(options, orders);
     if (!devices) return;
     const TemporaryFolder folder;
     const Outcome other =

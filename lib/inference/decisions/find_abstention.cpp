@@ -23,7 +23,7 @@ std::vector<PredictionInput> open_validation_inputs(
 
 }  // namespace
 
-results::Abstention find_abstention(const OpenedModel& opened, engine::Replicas& engine,
+results::Abstention find_abstention(const OpenedModel& opened, engine::Engine& engine,
                                     const results::PredictOptions& options, double error,
                                     const std::function<void(const std::string&)>& warn) {
   const std::string reason =

@@ -10,10 +10,10 @@
 
 namespace trainer::inference {
 
-void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
+void check_class_probabilities(const OpenedModel& opened, const engine::Engine& engine,
                                const data::Dataset& dataset, const std::string& option) {
   const LossKind loss = opened.config.model.loss;
-  std::string reason = engine::why_no_class_probabilities(loss, engine.outputs());
+  std::string reason = engine::why_no_class_probabilities(loss, engine.replica().outputs());
   if (reason.empty() && !engine::has_classes(dataset, loss)) {
     reason = "the labels of the data are not classes";
   }
@@ -59,13 +59,13 @@ OpenedSplit open_validation(const OpenedModel& opened, const std::string& option
   }
 }
 
-engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
+engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Engine& engine,
                                         engine::EvaluateOptions options,
                                         const OpenedSplit& validation) {
   opened.warn(hooks::left_out(validation.files(), validation.split));
   engine::LabelledLogits scores;
   const data::Dataset& dataset = validation.dataset();
-  options.each_batch = keep_scores(dataset, engine.outputs(), scores);
+  options.each_batch = keep_scores(dataset, engine.replica().outputs(), scores);
   engine::evaluate(engine, dataset, options);
   check_scores(scores, Split::kValidation);
   return scores;

@@ -16,7 +16,7 @@ namespace trainer::inference {
 // Throws ConfigError naming `option` for a model whose outputs are not the probabilities of classes
 // that exclude each other: that of a regression or with several labels per image, and for samples
 // without classes.
-void check_class_probabilities(const OpenedModel& opened, const engine::Replicas& engine,
+void check_class_probabilities(const OpenedModel& opened, const engine::Engine& engine,
                                const data::Dataset& dataset, const std::string& option);
 
 // Returns the function for EvaluateOptions::each_batch that appends the samples of each batch to
@@ -33,7 +33,7 @@ void check_scores(const engine::LabelledLogits& scores, Split split);
 // if there is none.
 OpenedSplit open_validation(const OpenedModel& opened, const std::string& option);
 // Evaluates the validation split.
-engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Replicas& engine,
+engine::LabelledLogits score_validation(const OpenedModel& opened, engine::Engine& engine,
                                         engine::EvaluateOptions options,
                                         const OpenedSplit& validation);
 

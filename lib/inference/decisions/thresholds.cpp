@@ -51,7 +51,7 @@ engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedMode
   return *goal;
 }
 
-engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dataset,
                                 const OpenedModel& opened,
                                 const std::optional<engine::ThresholdGoal>& goal,
                                 engine::EvaluateOptions options,

@@ -24,7 +24,7 @@ engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedMode
 
 // Evaluates the data set with the thresholds of the run, or with those that it finds for `goal` and
 // writes to the run. Sets `thresholds` to those that it used.
-engine::Metrics evaluate_labels(engine::Replicas& engine, const data::Dataset& dataset,
+engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dataset,
                                 const OpenedModel& opened,
                                 const std::optional<engine::ThresholdGoal>& goal,
                                 engine::EvaluateOptions options,

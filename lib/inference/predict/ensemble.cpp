@@ -87,7 +87,7 @@ Outputs compute_outputs(const std::vector<EnsembleMember>& members, std::size_t 
   Outputs outputs;
   for (const EnsembleMember& member : members) {
     const auto engine = make_engine(member.opened, member.inputs);
-    const std::size_t width = engine->outputs();
+    const std::size_t width = engine->replica().outputs();
     if (outputs.width != 0 && outputs.width != width) {
       throw DataError(member.opened.path,
                       concat("gives ", width, " outputs, but ", members[0].opened.path, " gives ",

@@ -28,8 +28,8 @@ FeatureEngine make_feature_engine(const OpenedModel& opened,
   FeatureEngine features;
   features.layer = model.layer;
   features.shape = model.shape;
-  features.engine = std::make_unique<engine::Replicas>(
-      model.graph, config, engine::open_backends(config), engine::Engine::Use::kPredict);
+  features.engine = std::make_unique<engine::Engine>(
+      model.graph, config, engine::open_backends(config), engine::Use::kPredict);
   features.engine->load(opened.file, opened.path);
   return features;
 }

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/files/files.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "inference/predict/predict.h"
 
 namespace trainer::inference {
 
 struct FeatureEngine {
-  std::unique_ptr<engine::Replicas> engine;
+  std::unique_ptr<engine::Engine> engine;
   std::string layer;
   Shape shape;  // the shape of its output, with the batch
 };

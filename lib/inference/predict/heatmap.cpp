@@ -117,7 +117,7 @@ engine::PositionMap HeatmapMaker::occlude(const std::vector<std::byte>& image, s
   const std::int64_t height = spec_.image_shape[0], width = spec_.image_shape[1];
   engine::PositionMap map{std::min(height, kOcclusionParts), std::min(width, kOcclusionParts), {}};
   const std::vector<std::byte> pixel = mean_pixel(image, spec_);
-  const std::size_t outputs = engine_->outputs();
+  const std::size_t outputs = engine_->replica().outputs();
   // Image 0 of the first batch is the one without a patch.
   const std::int64_t images = map.height * map.width + 1;
   std::vector<double> probabilities;

@@ -44,7 +44,7 @@ class HeatmapMaker {
 
   LossKind loss_;
   data::DatasetSpec spec_;
-  std::unique_ptr<engine::Replicas> engine_;  // kOcclusion uses it
+  std::unique_ptr<engine::Engine> engine_;  // kOcclusion uses it
   // Only kGradCam uses these two.
   std::unique_ptr<backend::Backend> backend_;
   std::unique_ptr<engine::ClassActivation> activation_;

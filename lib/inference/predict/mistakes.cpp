@@ -204,7 +204,7 @@ results::Mistakes look(const OpenedModel& trained, const MistakeOptions& options
   GroupedMistakes mistakes(options.most);
   RightAnswers right(options.most / 2);
   engine::Confusion confusion(std::ssize(trained.classes));
-  engine::RocAuc auc(trained.config.model.loss, engine->outputs(), engine::kMaxScores);
+  engine::RocAuc auc(trained.config.model.loss, engine->replica().outputs(), engine::kMaxScores);
   const auto each = [&](const results::Prediction& prediction) {
     ++found.looked_at;
     if (!prediction.error.empty()) return;

@@ -114,18 +114,18 @@ model::SampleSpec sample_spec(const OpenedModel& opened,
       std::ssize(opened.classes)};
 }
 
-std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
-                                              const std::vector<PredictionInput>& inputs) {
+std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
+                                            const std::vector<PredictionInput>& inputs) {
   const config::Config& config = opened.config;
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
-  auto engine = std::make_unique<engine::Replicas>(model, config, engine::open_backends(config),
-                                                   engine::Engine::Use::kPredict);
+  auto engine = std::make_unique<engine::Engine>(model, config, engine::open_backends(config),
+                                                 engine::Use::kPredict);
   engine->load(opened.file, opened.path);
   return engine;
 }
 
-void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough) {
@@ -138,7 +138,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   loading.batch_size = engine.evaluation_batch();
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   const auto loader = data::make_loader(input.dataset(), loading);
-  const std::size_t outputs = engine.outputs();
+  const std::size_t outputs = engine.replica().outputs();
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     evaluation.run({batch->range.count, batch->images, false, nullptr});
@@ -159,7 +159,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
   }
 }
 
-void predict(engine::Replicas& engine, const PredictionInput& input,
+void predict(engine::Engine& engine, const PredictionInput& input,
              const results::PredictOptions& options,
              const std::function<void(const results::Prediction&)>& each,
              const std::function<bool()>& enough) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/open_images.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "inference/open_model/run_archive.h"
 #include "results/decisions/prediction.h"
 
@@ -43,18 +43,18 @@ std::vector<PredictionInput> open_prediction_inputs(
 model::SampleSpec sample_spec(const OpenedModel& opened,
                               const std::vector<PredictionInput>& inputs);
 // The trained model for these inputs, with its variables, on the devices of its config.
-std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
-                                              const std::vector<PredictionInput>& inputs);
+std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
+                                            const std::vector<PredictionInput>& inputs);
 
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
 // batch, returns true. The engine is of Use::kPredict. Of the options, the limit and flip count,
 // and with flip the loss.
-void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough = {});
 // for_each_output() with probabilities.
-void predict(engine::Replicas& engine, const PredictionInput& input,
+void predict(engine::Engine& engine, const PredictionInput& input,
              const results::PredictOptions& options,
              const std::function<void(const results::Prediction&)>& each,
              const std::function<bool()>& enough = {});

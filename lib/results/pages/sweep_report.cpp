@@ -29,7 +29,7 @@ double find_x(const SummaryRow& row, const ChartAxis& axis) {
   return NAN;
 }
 
-bool has_numbers(const Summary& summary, const ChartAxis& axis) {
+bool has_result(const Summary& summary, const ChartAxis& axis) {
   std::set<double> values;
   for (const SummaryRow& row : summary.rows) {
     if (row.runs == 0) continue;
@@ -43,10 +43,10 @@ bool has_numbers(const Summary& summary, const ChartAxis& axis) {
 // Returns an axis without keys when the rows have no numbers for x.
 ChartAxis choose_axis(const Summary& summary) {
   const ChartAxis replicas{"replicas (NUM_GPUS)", {"parallel.gpus", "parallel.replicas"}, true};
-  if (has_numbers(summary, replicas)) return replicas;
+  if (has_result(summary, replicas)) return replicas;
   for (std::size_t i = 0; i < summary.keys.size(); ++i) {
     const ChartAxis axis{summary.short_names[i], {summary.keys[i]}, false};
-    if (has_numbers(summary, axis)) return axis;
+    if (has_result(summary, axis)) return axis;
   }
   return {};
 }

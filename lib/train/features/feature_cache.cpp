@@ -82,11 +82,11 @@ std::string file_identities(const Files& files) {
 }  // namespace
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                             const engine::Replicas& engine, const data::Datasets& data,
+                             const engine::Engine& engine, const data::Datasets& data,
                              FeatureFolder folder, ProcessGroup& group)
     : folder_(std::move(folder)) {
   if (plan.where == Where::kNowhere) return;
-  const engine::FrozenPrefix& prefix = *engine.prefix();
+  const engine::FrozenPrefix& prefix = *engine.replica().prefix();
   const bool in_files = plan.where == Where::kDisk;
   const std::string made_by = in_files ? concat(prefix.key(), list_settings(config), folder_.build,
                                                 ' ', processor_name(), '\n')

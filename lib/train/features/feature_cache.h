@@ -13,7 +13,7 @@
 #include "config/config.h"
 #include "data/open.h"
 #include "data/samples/features.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "train/feature_plan.h"
 #include "train/features/feature_lock.h"
 #include "train/process_group.h"
@@ -41,9 +41,8 @@ class FeatureCaches {
   // engine must have its weights. If the memory or the disk lacks the space, or the ranks of
   // `group` do not see the same files, nothing is kept and problem() is set; throws Error instead
   // if the config demands a cache and the folder is not shared. Collective.
-  FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                const engine::Replicas& engine, const data::Datasets& data, FeatureFolder folder,
-                ProcessGroup& group);
+  FeatureCaches(const FeaturePlan& plan, const config::Config& config, const engine::Engine& engine,
+                const data::Datasets& data, FeatureFolder folder, ProcessGroup& group);
   // Returns the features of a split's data set; null if they are not kept.
   data::FeatureDataset* find(const data::Dataset* images) const;
   // Like find(). If the features are incomplete and another run computes them, waits until they are

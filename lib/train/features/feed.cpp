@@ -7,10 +7,10 @@
 
 namespace trainer::train {
 
-Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
+Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Engine& engine,
            const data::LoaderOptions& options)
     : images_(images), features_(features), engine_(engine), options_(options) {
-  options_.out = engine.launches_in_flight();
+  options_.out = engine.replica().launches_in_flight();
   options_.allocate = engine.host_allocator();
   open();
 }

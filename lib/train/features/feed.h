@@ -8,7 +8,7 @@
 #include <string>
 
 #include "data/samples/features.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "hooks/hooks.h"
 
 namespace trainer::train {
@@ -16,7 +16,7 @@ namespace trainer::train {
 class Feed {
  public:
   // `features` are those of `images`, or null. `options.end_step` must be given.
-  Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
+  Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Engine& engine,
        const data::LoaderOptions& options);
 
   // Returns the next batch, in memory of the engine's host_allocator(). At most max_out() batches
@@ -49,7 +49,7 @@ class Feed {
 
   const data::Dataset& images_;
   data::FeatureDataset* features_;
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   data::LoaderOptions options_;  // first_step: the next batch
   std::deque<Source> sources_;   // next() reads the last one
   std::int64_t loader_end_ = 0;

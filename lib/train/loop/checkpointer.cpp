@@ -61,13 +61,13 @@ void Checkpointer::save() {
       state.hooks[hook->name()] = text;
     }
   }
-  state.loss_scale = job.engine.loss_scale();
+  state.loss_scale = job.engine.replica().loss_scale();
   checkpoint::Metadata metadata = make_metadata(context_);
   const std::string phase = concat("saving step ", state.step);
   job.group.set_phase(context_.saved_step < state.step ? context_.phase(phase) : phase);
   if (!job.group.broadcast_from_chief(metadata != saved_)) return;
   job.engine.check_equal();
-  const std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  const std::vector<checkpoint::Tensor> tensors = job.engine.replica().tensors();
   check_finite(tensors);
   saved_ = std::move(metadata);
   context_.saved_step = state.step;
@@ -88,8 +88,9 @@ bool Checkpointer::restore_best() {
   RunState& state = context_.state;
   if (!state.best || state.best_step == state.step) return false;
   std::map<std::string, graph::Role> roles;
-  for (const graph::Value& value : job.engine.variable_values()) roles[value.name] = value.role;
-  std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  for (const graph::Value& value : job.engine.replica().variable_values())
+    roles[value.name] = value.role;
+  std::vector<checkpoint::Tensor> tensors = job.engine.replica().tensors();
   std::erase_if(tensors, [&](const checkpoint::Tensor& tensor) {
     return roles.at(tensor.name) == graph::Role::kSlot && !tensor.name.ends_with("/average");
   });

@@ -6,7 +6,7 @@
 
 #include "base/notice.h"
 #include "engine/device_sampler.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "hooks/hooks.h"
 
 namespace trainer::train {
@@ -17,7 +17,7 @@ namespace trainer::train {
 class DeviceWatch {
  public:
   // `engine` and `warn` must outlive this object; `warn` may be empty if start() is never called.
-  DeviceWatch(engine::Replicas& engine, const std::function<void(const Notice&)>& warn)
+  DeviceWatch(engine::Engine& engine, const std::function<void(const Notice&)>& warn)
       : engine_(engine), warn_(warn) {}
 
   void start();
@@ -30,7 +30,7 @@ class DeviceWatch {
   void finish(hooks::Finish& finish, double images);
 
  private:
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   const std::function<void(const Notice&)>& warn_;
   std::optional<engine::DeviceSampler> sampler_;
 };

@@ -27,9 +27,9 @@ std::optional<double> improvement(const hooks::Evaluation& evaluation, const Run
 }
 
 // Returns the request of the chief, because only the chief has hooks. Collective.
-Request broadcast_request(ProcessGroup& group, Request own) {
-  const bool stop = group.broadcast_from_chief(own == Request::kStop);
-  const bool save = group.broadcast_from_chief(own == Request::kSave);
+Request broadcast_request(ProcessGroup& group, Request request) {
+  const bool stop = group.broadcast_from_chief(request == Request::kStop);
+  const bool save = group.broadcast_from_chief(request == Request::kSave);
   return stop ? Request::kStop : save ? Request::kSave : Request::kContinue;
 }
 

@@ -21,11 +21,11 @@ std::set<std::string> frozen_names(const graph::Graph& model) {
   return names;
 }
 
-std::map<std::string, std::string> hash_frozen(const engine::Replicas& engine) {
+std::map<std::string, std::string> hash_frozen(const engine::Engine& engine) {
   std::map<std::string, std::string> hashes;
-  const std::set<std::string> names = frozen_names(engine.model());
+  const std::set<std::string> names = frozen_names(engine.replica().model());
   if (names.empty()) return hashes;
-  for (checkpoint::Tensor& tensor : engine.tensors()) {
+  for (checkpoint::Tensor& tensor : engine.replica().tensors()) {
     if (!names.contains(tensor.name)) continue;
     const std::string name = tensor.name;
     hashes[name] = checkpoint::sha256_of({std::move(tensor)});
@@ -35,9 +35,9 @@ std::map<std::string, std::string> hash_frozen(const engine::Replicas& engine) {
 
 }  // namespace
 
-FreezeCheck::FreezeCheck(const engine::Replicas& engine) : hashes_(hash_frozen(engine)) {}
+FreezeCheck::FreezeCheck(const engine::Engine& engine) : hashes_(hash_frozen(engine)) {}
 
-void FreezeCheck::check(const engine::Replicas& engine) const {
+void FreezeCheck::check(const engine::Engine& engine) const {
   std::string changed;
   for (const auto& [name, hash] : hash_frozen(engine)) {
     const auto before = hashes_.find(name);

@@ -4,16 +4,16 @@
 #include <map>
 #include <string>
 
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 namespace trainer::train {
 
 class FreezeCheck {
  public:
   // Stores hashes of the engine's current frozen parameters and statistics.
-  explicit FreezeCheck(const engine::Replicas& engine);
+  explicit FreezeCheck(const engine::Engine& engine);
   // Throws CheckError naming every variable that differs.
-  void check(const engine::Replicas& engine) const;
+  void check(const engine::Engine& engine) const;
   std::size_t tensors() const { return hashes_.size(); }
 
  private:

@@ -45,7 +45,7 @@ class StageControl {
   FeaturePlan open_features(const FeatureFolder& folder);
 
   RunContext& context_;
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   Stages stages_;
   std::vector<graph::Graph> models_;
   std::optional<FreezeCheck> frozen_;

@@ -88,7 +88,8 @@ void resume(RunContext& context, Checkpointer& checkpointer, StageControl& stage
 
 std::string import_weights(RunContext& context) {
   Job& job = context.job;
-  const model::Import import = model::import_weights(job.engine.model(), job.config.model);
+  const model::Import import =
+      model::import_weights(job.engine.replica().model(), job.config.model);
   job.engine.write(import.tensors);
   const model::ImportReport& report = import.report;
   for (const Notice& notice : report.notices()) job.warn(notice);
@@ -109,7 +110,7 @@ void copy_from_chief(RunContext& context, StageControl& stages) {
         from_metadata(metadata, job.config, job.data, job.plan, "the checkpoint of rank 0");
     stages.enter_after(context.state.step);
   }
-  std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  std::vector<checkpoint::Tensor> tensors = job.engine.replica().tensors();
   job.group.broadcast_from_chief(tensors);
   if (job.group.is_chief()) return;
   job.engine.load({std::move(tensors), {}}, "the variables of rank 0");
@@ -137,7 +138,7 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
     info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
   }
   info.ranks = name_ranks(job);
-  info.devices = job.engine.describe_devices(info.replicas);
+  info.devices = job.engine.backend().describe_devices(info.replicas);
   return info;
 }
 
@@ -145,12 +146,12 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
 void warn_of_small_batches(const RunContext& context) {
   constexpr std::int64_t kMinOwnBatch = 16;
   const Job& job = context.job;
-  const std::int64_t own = job.plan.batch / job.plan.replicas;
-  if (job.plan.replicas == 1 || own >= kMinOwnBatch || job.config.parallel.batch_norm.sync ||
-      !engine::uses_batch_statistics(job.engine.model())) {
+  const std::int64_t samples = job.plan.batch / job.plan.replicas;
+  if (job.plan.replicas == 1 || samples >= kMinOwnBatch || job.config.parallel.batch_norm.sync ||
+      !engine::uses_batch_statistics(job.engine.replica().model())) {
     return;
   }
-  job.warn(concat("batch norm takes its statistics over the ", own,
+  job.warn(concat("batch norm takes its statistics over the ", samples,
                   " samples of one replica; parallel.batch_norm.sync: true takes them over all ",
                   job.plan.batch));
 }

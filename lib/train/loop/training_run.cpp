@@ -114,20 +114,20 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
 // Returns what is due after the step, the same on all ranks. Replaces this process's shares of
 // loss, accuracy and sample_ids in `progress` by the totals of all ranks.
 DueActions TrainingRun::agree(const StepOutcome& outcome, hooks::Progress& progress) {
-  StepVerdict own;
-  own.loss = progress.loss;
-  own.accuracy = progress.accuracy;
-  own.penalty = outcome.penalty;
-  own.due = schedule_.due(state().step, progress.elapsed);
-  own.due.interrupted = context_.servers.stop_requested();
-  own.unreadable = !context_.failure.message().empty();
-  own.sample_ids = progress.sample_ids;
-  const StepVerdict verdict = agreement_.agree(own, clock_.ranks());
-  context_.failure.set_any_rank(verdict.unreadable);
-  progress.loss = verdict.loss + verdict.penalty.value_or(0);
-  progress.sample_ids = verdict.sample_ids;
-  progress.accuracy = has_classes_ ? verdict.accuracy : std::numeric_limits<double>::quiet_NaN();
-  return verdict.due;
+  StepSummary share;
+  share.loss = progress.loss;
+  share.accuracy = progress.accuracy;
+  share.penalty = outcome.penalty;
+  share.due = schedule_.due(state().step, progress.elapsed);
+  share.due.interrupted = context_.servers.stop_requested();
+  share.unreadable = !context_.failure.message().empty();
+  share.sample_ids = progress.sample_ids;
+  const StepSummary summary = agreement_.agree(share, clock_.ranks());
+  context_.failure.set_any_rank(summary.unreadable);
+  progress.loss = summary.loss + summary.penalty.value_or(0);
+  progress.sample_ids = summary.sample_ids;
+  progress.accuracy = has_classes_ ? summary.accuracy : std::numeric_limits<double>::quiet_NaN();
+  return summary.due;
 }
 
 std::optional<FinishReason> TrainingRun::carry_out(DueActions due) {
@@ -162,7 +162,7 @@ hooks::Finish TrainingRun::finish(FinishReason reason, hooks::Finish finish) {
   finish.wall_seconds = context_.elapsed();
   clock_.describe(finish);
   finish.skipped_updates = skipped_updates_;
-  finish.parameters_sha256 = job_.engine.parameters_sha256();
+  finish.parameters_sha256 = job_.engine.replica().parameters_sha256();
   devices_.finish(finish,
                   static_cast<double>(clock_.samples()) / static_cast<double>(job_.plan.replicas));
   for (const auto& hook : job_.hooks) hook->on_finish(finish);

@@ -20,7 +20,7 @@ constexpr std::int64_t kChunk = 1 << 16;  // values that are read at once
 constexpr std::size_t kMaxNames = 8;
 
 // Returns the trained parameters by name.
-std::map<std::string, backend::Segment> list_segments(engine::Engine& engine) {
+std::map<std::string, backend::Segment> list_segments(engine::Replica& engine) {
   std::map<std::string, backend::Segment> segments;
   for (backend::Segment& segment : engine.variables().flat().segments) {
     const std::string name = segment.parameter;
@@ -59,7 +59,7 @@ class Checksum {
 
 void UpdateCheck::begin_stage() {
   if (!context_.job.group.is_chief()) return;
-  engine::Engine& engine = context_.job.engine.engine(0);
+  engine::Replica& engine = context_.job.engine.replica();
   Watch watch;
   for (const backend::Segment& segment : engine.variables().flat().segments) {
     if (!seen_.insert(segment.parameter).second) continue;
@@ -94,7 +94,7 @@ void UpdateCheck::finish() {
 }
 
 void UpdateCheck::read_gradients(Watch& watch) {
-  const auto segments = list_segments(context_.job.engine.engine(0));
+  const auto segments = list_segments(context_.job.engine.replica());
   for (Parameter& parameter : watch.parameters) {
     const auto segment = segments.find(parameter.name);
     if (segment == segments.end() || !parameter.is_gradient_zero) continue;
@@ -103,7 +103,7 @@ void UpdateCheck::read_gradients(Watch& watch) {
 }
 
 void UpdateCheck::report(Watch& watch) {
-  const auto segments = list_segments(context_.job.engine.engine(0));
+  const auto segments = list_segments(context_.job.engine.replica());
   std::vector<std::string> without_gradient, unchanged;
   for (const Parameter& parameter : watch.parameters) {
     const auto segment = segments.find(parameter.name);
@@ -133,7 +133,7 @@ void UpdateCheck::report(Watch& watch) {
 }
 
 std::uint64_t UpdateCheck::compute_checksum(const backend::Segment& segment) {
-  const backend::Variables& variables = context_.job.engine.engine(0).variables();
+  const backend::Variables& variables = context_.job.engine.replica().variables();
   Checksum checksum;
   for (std::int64_t at = 0; at < segment.count; at += kChunk) {
     values_.resize(std::min(kChunk, segment.count - at));
@@ -147,7 +147,7 @@ bool UpdateCheck::is_gradient_zero(const backend::Segment& segment) {
   std::int64_t chunk = 256;  // nearly always has a gradient that is not 0
   for (std::int64_t at = 0; at < segment.count; at += std::exchange(chunk, kChunk)) {
     values_.resize(std::min(chunk, segment.count - at));
-    context_.job.engine.engine(0).read_gradient(segment.offset + at, values_);
+    context_.job.engine.replica().read_gradient(segment.offset + at, values_);
     if (std::ranges::any_of(values_, [](float value) { return value != 0; })) return false;
   }
   return true;
@@ -156,7 +156,7 @@ bool UpdateCheck::is_gradient_zero(const backend::Segment& segment) {
 // Returns "'a/kernel' (configs/x.yaml:7:5), 'a/bias' (configs/x.yaml:7:5) and 3 others".
 std::string UpdateCheck::describe(const std::vector<std::string>& parameters) const {
   std::vector<std::string> parts;
-  const graph::Graph& model = context_.job.engine.model();
+  const graph::Graph& model = context_.job.engine.replica().model();
   for (const graph::LayerInfo& layer : model.layers) {
     for (const graph::ValueId id : layer.parameters) {
       const std::string& name = model[id].name;

@@ -5,7 +5,7 @@
 
 #include "hooks/interval.h"
 #include "train/schedule/stages.h"
-#include "train/schedule/step_verdict.h"
+#include "train/schedule/step_summary.h"
 
 namespace trainer::train {
 

@@ -36,8 +36,8 @@ FinishReason wait_for_end(ParameterServers& servers, std::int64_t total_steps,
 
 }  // namespace
 
-FinishReason work(const config::Config& config, const data::Datasets& data,
-                  engine::Replicas& engine, ParameterServers& servers) {
+FinishReason work(const config::Config& config, const data::Datasets& data, engine::Engine& engine,
+                  ParameterServers& servers) {
   const SignalWatch signals;
   const TrainingPlan plan = plan_steps(config, data.train->size());
   try {

@@ -12,7 +12,7 @@ namespace trainer::train {
 // Runs a worker other than the chief until the job ends (kDone) or a signal arrives (kInterrupted).
 // The engine must be initialised as for a new run, with imported weights.
 hooks::FinishReason work(const config::Config& config, const data::Datasets& data,
-                         engine::Replicas& engine, ParameterServers& servers);
+                         engine::Engine& engine, ParameterServers& servers);
 
 // Runs a ps task; returns as work() does. A signal asks the chief to save and to end the job.
 // Throws PeerError if the chief has gone or does not connect. `say` receives a line for each task

@@ -8,8 +8,7 @@
 namespace trainer::train {
 
 GradientStream::GradientStream(const config::Config& config, const data::Dataset& images,
-                               engine::Replicas& engine, ParameterServers& servers,
-                               std::int64_t step)
+                               engine::Engine& engine, ParameterServers& servers, std::int64_t step)
     : images_(images),
       engine_(engine),
       servers_(servers),

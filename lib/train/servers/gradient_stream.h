@@ -19,8 +19,8 @@ namespace trainer::train {
 class GradientStream {
  public:
   // Starts where a worker would be after `step` updates of the job. All arguments must outlive it.
-  GradientStream(const config::Config& config, const data::Dataset& images,
-                 engine::Replicas& engine, ParameterServers& servers, std::int64_t step);
+  GradientStream(const config::Config& config, const data::Dataset& images, engine::Engine& engine,
+                 ParameterServers& servers, std::int64_t step);
 
   // A gradient that was computed and pushed. Afterwards the engine has the newest parameters.
   struct Step {
@@ -42,7 +42,7 @@ class GradientStream {
   std::int64_t count_samples(std::int64_t step) const;
 
   const data::Dataset& images_;
-  engine::Replicas& engine_;
+  engine::Engine& engine_;
   ParameterServers& servers_;
   const TrainingPlan plan_;  // the plan of this worker, as if all workers trained in step
   std::int64_t step_ = 0;    // the next step of plan_

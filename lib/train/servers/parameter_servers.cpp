@@ -16,8 +16,8 @@ constexpr FlatBuffer kStatistics{FlatBuffer::Kind::kStatistics};
 
 // Returns the SHA-256 of the variables that the servers do not hold: all but trained parameters,
 // slots and moving statistics. They do not change, so that their checksums can be compared.
-std::string frozen_sha256(const engine::Replicas& engine) {
-  const graph::Graph& model = engine.model();
+std::string frozen_sha256(const engine::Engine& engine) {
+  const graph::Graph& model = engine.replica().model();
   std::set<std::string> frozen;
   for (const graph::LayerInfo& layer : model.layers) {
     for (const graph::ValueId id : layer.parameters) {
@@ -27,7 +27,7 @@ std::string frozen_sha256(const engine::Replicas& engine) {
   }
   if (frozen.empty()) return "none";
   std::vector<checkpoint::Tensor> kept;
-  for (checkpoint::Tensor& tensor : engine.tensors()) {
+  for (checkpoint::Tensor& tensor : engine.replica().tensors()) {
     if (frozen.contains(tensor.name)) kept.push_back(std::move(tensor));
   }
   return checkpoint::sha256_of(kept);
@@ -42,8 +42,8 @@ server::ClientOptions client_options(const cluster::Identity& who, const config:
   return options;
 }
 
-backend::Variables& engine_variables(engine::Replicas& engine) {
-  return engine.engine(0).variables();
+backend::Variables& engine_variables(engine::Engine& engine) {
+  return engine.replica().variables();
 }
 
 std::string counted(std::size_t count, const std::string& what) {
@@ -54,7 +54,7 @@ std::string counted(std::size_t count, const std::string& what) {
 
 bool has_parameter_servers(const cluster::Identity& who) { return !who.cluster.ps.empty(); }
 
-std::string common_model(const data::Datasets& data, const engine::Replicas& engine) {
+std::string common_model(const data::Datasets& data, const engine::Engine& engine) {
   return concat(data::common_data(data, false), "frozen tensors: ", frozen_sha256(engine), '\n');
 }
 
@@ -84,7 +84,7 @@ std::string ParameterServers::describe() const {
                 counted(who_.cluster.ps.size(), "parameter server"), ", asynchronous");
 }
 
-void ParameterServers::start(engine::Replicas& engine, const std::string& model, std::int64_t step,
+void ParameterServers::start(engine::Engine& engine, const std::string& model, std::int64_t step,
                              const TrainingPlan& plan) {
   server::Start start;
   start.flat = engine_variables(engine).flat();
@@ -98,12 +98,12 @@ void ParameterServers::start(engine::Replicas& engine, const std::string& model,
   pull(engine);
 }
 
-void ParameterServers::join(engine::Replicas& engine) {
+void ParameterServers::join(engine::Engine& engine) {
   client_.wait_until_started(engine_variables(engine).flat());
   pull(engine);
 }
 
-server::Sink ParameterServers::make_sink(engine::Replicas& engine) {
+server::Sink ParameterServers::make_sink(engine::Engine& engine) {
   return [&](FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
     engine_variables(engine).write_flat(buffer, first, from);
     if (buffer.kind == FlatBuffer::Kind::kStatistics) before_.assign(from.begin(), from.end());
@@ -116,22 +116,22 @@ void ParameterServers::record(const server::Pushed& pushed) {
   saved_ = pushed.saved;
 }
 
-bool ParameterServers::pull(engine::Replicas& engine) {
+bool ParameterServers::pull(engine::Engine& engine) {
   const server::Pushed pulled = client_.pull(make_sink(engine));
   record(pulled);
   return pulled.result != server::Pushed::Result::kOver;
 }
 
-server::Pushed ParameterServers::push(engine::Replicas& engine) {
+server::Pushed ParameterServers::push(engine::Engine& engine) {
   after_.resize(before_.size());
   engine_variables(engine).read_flat(kStatistics, 0, after_);
-  const backend::Gradient gradient = engine.engine(0).gradient();
+  const backend::Gradient gradient = engine.replica().gradient();
   const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, make_sink(engine));
   record(pushed);
   return pushed;
 }
 
-std::int64_t ParameterServers::read(engine::Replicas& engine) {
+std::int64_t ParameterServers::read(engine::Engine& engine) {
   pulled_ = client_.read(make_sink(engine));
   return pulled_;
 }

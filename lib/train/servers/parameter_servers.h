@@ -9,7 +9,7 @@
 
 #include "config/config.h"
 #include "data/open.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "server/client.h"
 #include "train/schedule/training_plan.h"
 
@@ -20,7 +20,7 @@ bool has_parameter_servers(const cluster::Identity& who);
 
 // Returns the facts that must be equal on the chief and all workers, one per line: the training
 // data, and the weights of frozen layers, which the servers do not hold.
-std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
+std::string common_model(const data::Datasets& data, const engine::Engine& engine);
 
 // Returns the facts that must be equal on all tasks of a job, one per line.
 std::string agreement_facts(const cluster::Identity& who, const config::Config& config);
@@ -41,17 +41,17 @@ class ParameterServers {
   server::Client& client() { return client_; }
 
   // Chief only: sends the engine's parameters, slots and statistics after `step` updates.
-  void start(engine::Replicas& engine, const std::string& model, std::int64_t step,
+  void start(engine::Engine& engine, const std::string& model, std::int64_t step,
              const TrainingPlan& plan);
   // Workers only: waits for the chief's start() and pulls.
-  void join(engine::Replicas& engine);
+  void join(engine::Engine& engine);
 
   // Pulls the latest parameters and statistics into the engine. Returns false if the job is over.
-  bool pull(engine::Replicas& engine);
+  bool pull(engine::Engine& engine);
   // Pushes the gradient of the engine's last call, which did not update, and pulls.
-  server::Pushed push(engine::Replicas& engine);
+  server::Pushed push(engine::Engine& engine);
   // Chief only: pulls parameters, statistics and slots of one global step, and returns that step.
-  std::int64_t read(engine::Replicas& engine);
+  std::int64_t read(engine::Engine& engine);
 
   // Chief only: ends the job, done or failed.
   void finish(bool interrupted) noexcept;
@@ -61,7 +61,7 @@ class ParameterServers {
   std::int64_t saved() const { return saved_; }  // step of the newest checkpoint reported here
 
  private:
-  server::Sink make_sink(engine::Replicas& engine);
+  server::Sink make_sink(engine::Engine& engine);
   void record(const server::Pushed& pushed);
 
   const cluster::Identity who_;

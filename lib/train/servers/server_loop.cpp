@@ -55,7 +55,7 @@ class ServerLoop {
     hooks::RunInfo info = run_.begin();
     info.replicas = servers_.workers();
     info.servers = servers_.describe();
-    info.devices = job_.engine.describe_devices(info.replicas);
+    info.devices = job_.engine.backend().describe_devices(info.replicas);
     run_.announce(std::move(info));
   }
 

@@ -20,7 +20,7 @@ struct NotFinite {
   std::string blame;  // kLoss: the samples of the batch, for messages
   double learning_rate = 0;
   // kLoss: a loss, and the step updated nothing. kUpdate: all losses were finite, but not the
-  // update (backend::Numbers::update_not_finite).
+  // update (backend::CallResult::update_not_finite).
   enum class Found { kLoss, kUpdate } found = Found::kLoss;
   std::string data = {};  // kUpdate: data::find_not_finite()
 };

@@ -47,7 +47,7 @@ void SynchronousSteps::open_feed(FeatureCaches& features) {
   options.repetitions = plan.repetitions;
   options.rank = group_.rank();
   options.ranks = group_.size();
-  options.leaves = job.engine.leaves();
+  options.leaves = job.engine.replica().leaves();
   options.adapt = true;
   options.first_step = plan.batches(next_step_).first;
   const TrainingPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
@@ -65,8 +65,8 @@ void SynchronousSteps::prepare_short_batch(std::int64_t end_batch) {
   if (end_batch < plan.batches_per_epoch) return;
   const std::int64_t all = plan.count_batch_samples(plan.batches_per_epoch - 1);
   if (all == plan.batch) return;
-  job.engine.prepare(rank_samples(all, job.engine.leaves(), group_.size(), group_.rank()).count,
-                     all);
+  job.engine.prepare(
+      rank_samples(all, job.engine.replica().leaves(), group_.size(), group_.rank()).count, all);
 }
 
 // Waits for calls in flight, also those that only some of the replicas have launched: they may read
@@ -89,7 +89,7 @@ void SynchronousSteps::close_feed() {
 int SynchronousSteps::max_in_flight() const {
   const Job& job = context_.job;
   if (job.plan.accumulate > 1 && has_statistics_) return 1;
-  return std::min(job.engine.launches_in_flight(), feed_->max_out());
+  return std::min(job.engine.replica().launches_in_flight(), feed_->max_out());
 }
 
 bool SynchronousSteps::launch(std::int64_t step) {
@@ -120,7 +120,7 @@ void SynchronousSteps::restore_statistics(const Step& step) {
 
 // Returns false if a batch cannot be read. The state is then as before the step.
 bool SynchronousSteps::launch_calls(Step& step) {
-  engine::Replicas& engine = context_.job.engine;
+  engine::Engine& engine = context_.job.engine;
   const TrainingPlan::Batches batches = context_.job.plan.batches(step.number);
   if (keeps_statistics(step)) statistics_ = engine.statistics();
   backend::Scalars scalars;
@@ -129,7 +129,7 @@ bool SynchronousSteps::launch_calls(Step& step) {
   scalars.loss_scale = 1.0 / static_cast<double>(step.samples);
   scalars.stop_when_not_finite = true;  // the loop ends then, and steps in flight must not go on
   const auto max_calls =
-      static_cast<std::size_t>(std::min(engine.launches_in_flight(), feed_->max_out()));
+      static_cast<std::size_t>(std::min(engine.replica().launches_in_flight(), feed_->max_out()));
   std::int64_t done = 0;  // samples of the step's batches so far, of all ranks
   for (std::int64_t i = 0; i < batches.count; ++i) {
     while (calls_.size() >= max_calls) read_oldest_call();

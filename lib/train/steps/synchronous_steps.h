@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backend/backend.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "train/features/feed.h"
 #include "train/process_group.h"
 #include "train/steps/steps.h"
@@ -79,7 +79,7 @@ class SynchronousSteps final : public Steps {
   std::deque<Call> calls_;
   std::int64_t next_step_ = 0;  // the next step to launch
   // The statistics before the step with several calls that is being launched.
-  engine::Replicas::Statistics statistics_;
+  engine::Engine::Statistics statistics_;
   bool has_statistics_ = false;
   bool next_batch_agreed_ = false;  // the ranks have agreed that the next batch can be read
 };

@@ -106,9 +106,8 @@ struct Noted {
   Log log;
   config::Config config = small_config();
   data::Datasets data = train::open_training_data(config, Split::kTrain);
-  engine::Replicas engine{
-      model::build_model(config.model, config.data, train::sample_spec(data), 1), config,
-      backends(), engine::Engine::Use::kTrain};
+  engine::Engine engine{model::build_model(config.model, config.data, train::sample_spec(data), 1),
+                        config, backends(), engine::Use::kTrain};
 
   Noted() { engine.initialise(1); }
   std::vector<std::unique_ptr<backend::Backend>> backends() {

@@ -130,11 +130,11 @@ TEST_CASE("roofline: recompute makes a step longer") {
 TEST_CASE("roofline: steps of a planned device equal those by hand") {
   using graph::Phase;
   const auto make_step = [](const char* layer, Phase phase, DType type, double flops,
-                            const backend::StepWork& work) {
-    return backend::StepPlan{layer, "", 0, phase, type, flops, work};
+                            const backend::InstructionWork& work) {
+    return backend::InstructionInfo{layer, "", 0, phase, type, flops, work};
   };
   // A product that arithmetic limits, a pass that memory limits, and launches.
-  const std::vector<backend::StepPlan> steps = {
+  const std::vector<backend::InstructionInfo> steps = {
       make_step("conv", Phase::kForward, DType::kBFloat16, 1e12, {0, 1, 0, 1e6}),
       make_step("norm", Phase::kForward, DType::kBFloat16, 1e6, {3, 0, 0, 3e9}),
       make_step("norm", Phase::kBackward, DType::kBFloat16, 0, {2, 0, 1, 1e3}),
@@ -161,7 +161,7 @@ TEST_CASE("roofline: steps of a planned device equal those by hand") {
   CHECK(all.work->copies == 3);
   CHECK(all.work->bytes == doctest::Approx(9e9 + 1e6 + 1e3));
   // Without TF32 the tensor cores do not take float32.
-  std::vector<backend::StepPlan> whole = steps;
+  std::vector<backend::InstructionInfo> whole = steps;
   whole[0].type = DType::kFloat32;
   CHECK(roofline(whole, 64, false, h100).layers[0].forward.fast ==
         doctest::Approx(1e12 / (66.9e12 * 0.9)));

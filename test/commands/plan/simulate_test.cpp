@@ -10,7 +10,7 @@
 #include "data/open.h"
 #include "results/print_json.h"
 #include "support/model.h"
-#include "train/schedule/step_verdict.h"
+#include "train/schedule/step_summary.h"
 
 namespace trainer::commands {
 namespace {
@@ -82,7 +82,7 @@ TEST_CASE("all_reduce_seconds equals the closed form of each collective") {
 
 TEST_CASE("forecast: communication that backward does not hide makes the step longer") {
   const Link fast{1e9, 0};  // 1 ms per bucket
-  const double decision = train::StepVerdict::kNumbers * 8 / 1e9;
+  const double decision = train::StepSummary::kValues * 8 / 1e9;
   Forecast two = forecast(two_buckets(), 2, 32, Collective::kAuto, fast);
   CHECK(two.communication == doctest::Approx(2e-3 + decision));
   CHECK(two.exposed == doctest::Approx(1e-3 + decision));  // the last bucket
@@ -92,7 +92,7 @@ TEST_CASE("forecast: communication that backward does not hide makes the step lo
   CHECK(two.hidden() == doctest::Approx(1 - (1e-3 + decision) / (2e-3 + decision)));
   const Link slow{1e8, 0};  // 10 ms per bucket: the second waits for the first until 14 ms
   CHECK(forecast(two_buckets(), 2, 32, Collective::kAuto, slow).exposed ==
-        doctest::Approx(24e-3 - 9e-3 + train::StepVerdict::kNumbers * 8 / 1e8));
+        doctest::Approx(24e-3 - 9e-3 + train::StepSummary::kValues * 8 / 1e8));
   // Messages of batch norm hide nothing.
   StepProfile normalised = two_buckets();
   normalised.statistics = {1'000'000, 1'000'000};

@@ -55,9 +55,8 @@ struct Fixture {
     trained.image_type = DType::kUInt8;
   }
 
-  std::unique_ptr<engine::Replicas> engine(const model::SampleSpec& spec,
-                                           engine::Engine::Use use) const {
-    auto engine = std::make_unique<engine::Replicas>(
+  std::unique_ptr<engine::Engine> engine(const model::SampleSpec& spec, engine::Use use) const {
+    auto engine = std::make_unique<engine::Engine>(
         model::build_model(trained.config.model, trained.config.data, spec, 1), trained.config,
         engine::open_backends(trained.config), use);
     engine->initialise(5);
@@ -77,9 +76,9 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
   Found found;
   const auto inputs = inference::open_prediction_inputs(
       fixture.trained, files, Split::kTest, skip, [](const std::string& line) { FAIL(line); });
-  const auto owned = fixture.engine(inference::sample_spec(fixture.trained, inputs),
-                                    engine::Engine::Use::kPredict);
-  engine::Replicas& engine = *owned;
+  const auto owned =
+      fixture.engine(inference::sample_spec(fixture.trained, inputs), engine::Use::kPredict);
+  engine::Engine& engine = *owned;
   for (const inference::PredictionInput& input : inputs) {
     inference::predict(engine, input, {fixture.trained.config.model.loss},
                        [&](const results::Prediction& p) {
@@ -101,8 +100,8 @@ TEST_CASE("predict: files of a split have the results of the evaluation of the s
   const data::Dataset& set = *data.validation;
   REQUIRE(set.size() == 11);
   std::map<std::string, std::vector<float>> evaluated;
-  const auto owned = fixture.engine(train::sample_spec(data), engine::Engine::Use::kEvaluate);
-  engine::Replicas& engine = *owned;
+  const auto owned = fixture.engine(train::sample_spec(data), engine::Use::kEvaluate);
+  engine::Engine& engine = *owned;
   engine::EvaluateOptions options = engine::evaluate_options(fixture.trained.config);
   options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {

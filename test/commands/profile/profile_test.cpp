@@ -45,7 +45,7 @@ struct Profiled {
   explicit Profiled(const config::Config& config, std::int64_t steps)
       : data(train::open_training_data(config, Split::kTrain)),
         engine(model::build_model(config.model, config.data, train::sample_spec(data), 1), config,
-               engine::open_backends(config), engine::Engine::Use::kTrain) {
+               engine::open_backends(config), engine::Use::kTrain) {
     engine.initialise(1);
     layers = profile_layers(engine, *data.train, config, steps);
   }
@@ -59,7 +59,7 @@ struct Profiled {
   }
 
   data::Datasets data;
-  engine::Replicas engine;
+  engine::Engine engine;
   LayerProfile layers;
 };
 

@@ -16,7 +16,7 @@ constexpr double kTick = 1e-9;
 // A clock in "device" memory; at() sets the device's time.
 struct Clocked {
   std::unique_ptr<StepClock> clock = std::make_unique<StepClock>();
-  std::unique_ptr<StepNumbers> numbers = std::make_unique<StepNumbers>();
+  std::unique_ptr<DeviceResult> result = std::make_unique<DeviceResult>();
   std::unique_ptr<StepScalars> scalars = std::make_unique<StepScalars>();
 
   static void at(std::uint64_t now) { simt::nanoseconds = now; }
@@ -31,8 +31,8 @@ struct Clocked {
   const backend::PhaseTimes& stop(std::uint64_t now, const std::vector<ClockSpan>& spans = {}) {
     at(now);
     stop_clock(clock.get(), ClockPhase::kUpdate, spans.data(), static_cast<int>(spans.size()),
-               numbers.get(), nullptr);
-    return numbers->times;
+               result.get(), nullptr);
+    return result->times;
   }
 };
 

@@ -10,7 +10,7 @@
 #include "backend/cuda/kernels/class_rank.h"
 #include "backend/cuda/kernels/enqueue.h"
 #include "backend/cuda/kernels/l2_penalty.h"
-#include "backend/cuda/kernels/step/numbers.h"
+#include "backend/cuda/kernels/step/result.h"
 #include "cuda/kernels/array.h"
 
 namespace trainer::test {
@@ -241,47 +241,47 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cuda add_numbers sums parts of a call in sample order") {
+TEST_CASE("cuda add_to_result sums parts of a call in sample order") {
   const std::int64_t samples = 700;
   Array losses = Array::random(kF32, {2, samples}, 1, 0, 3);
   Array ranks = Array::random(DType::kInt32, {2, samples}, 2, 0, 3);
   Array penalty(kF32, Tensor{{2}, {0.25, 100}});
-  cuda::StepNumbers stale = {};
+  cuda::DeviceResult stale = {};
   stale.loss = std::nan("");
   stale.penalty = 5;
   stale.correct = 77;
-  Device<cuda::StepNumbers> numbers(stale);
+  Device<cuda::DeviceResult> result(stale);
   double loss = 0;
   std::int64_t correct = 0;
   for (const std::int64_t part : {0, 1}) {
-    cuda::add_numbers(losses.as<float>() + part * samples,
-                      ranks.as<std::int32_t>() + part * samples, penalty.as<float>() + part,
-                      samples, part == 0, numbers.get(), nullptr);
+    cuda::add_to_result(losses.as<float>() + part * samples,
+                        ranks.as<std::int32_t>() + part * samples, penalty.as<float>() + part,
+                        samples, part == 0, result.get(), nullptr);
     for (std::int64_t i = 0; i < samples; ++i) {
       loss += losses[part * samples + i];
       correct += ranks[part * samples + i] == 0 ? 1 : 0;
     }
-    CHECK(numbers->loss == loss);
-    CHECK(numbers->correct == correct);
-    CHECK(numbers->penalty == 0.25);
-    CHECK(numbers->finite);
-    CHECK_FALSE(numbers->skipped);
+    CHECK(result->loss == loss);
+    CHECK(result->correct == correct);
+    CHECK(result->penalty == 0.25);
+    CHECK(result->finite);
+    CHECK_FALSE(result->skipped);
   }
 }
 
-TEST_CASE("cuda add_numbers notes a loss that is not finite and does not count null arrays") {
+TEST_CASE("cuda add_to_result notes a loss that is not finite and does not count null arrays") {
   Array losses = Array::random(kF32, {300}, 1, 0, 3);
   losses.set(299, std::numeric_limits<double>::infinity());
-  Device<cuda::StepNumbers> numbers({});
-  cuda::add_numbers(losses.as<float>(), nullptr, nullptr, 300, true, numbers.get(), nullptr);
-  CHECK_FALSE(numbers->finite);
-  CHECK(numbers->correct == 0);
-  CHECK(numbers->penalty == 0);
-  cuda::add_numbers(losses.as<float>(), nullptr, nullptr, 10, false, numbers.get(), nullptr);
-  CHECK_FALSE(numbers->finite);
-  cuda::add_numbers(nullptr, nullptr, nullptr, 0, true, numbers.get(), nullptr);
-  CHECK(numbers->finite);
-  CHECK(numbers->loss == 0);
+  Device<cuda::DeviceResult> result({});
+  cuda::add_to_result(losses.as<float>(), nullptr, nullptr, 300, true, result.get(), nullptr);
+  CHECK_FALSE(result->finite);
+  CHECK(result->correct == 0);
+  CHECK(result->penalty == 0);
+  cuda::add_to_result(losses.as<float>(), nullptr, nullptr, 10, false, result.get(), nullptr);
+  CHECK_FALSE(result->finite);
+  cuda::add_to_result(nullptr, nullptr, nullptr, 0, true, result.get(), nullptr);
+  CHECK(result->finite);
+  CHECK(result->loss == 0);
 }
 
 }  // namespace trainer::test

@@ -50,12 +50,12 @@ struct Flat {
   }
 
   cuda::UpdateBuffers pointers() {
-    cuda::UpdateBuffers result;
-    result.parameters = buffers[0].as<float>();
-    result.gradients = buffers[1].as<float>();
-    for (std::size_t i = 0; i < 3; ++i) result.slots[i] = buffers[2 + i].as<float>();
-    result.average = buffers[5].as<float>();
-    return result;
+    cuda::UpdateBuffers all;
+    all.parameters = buffers[0].as<float>();
+    all.gradients = buffers[1].as<float>();
+    for (std::size_t i = 0; i < 3; ++i) all.slots[i] = buffers[2 + i].as<float>();
+    all.average = buffers[5].as<float>();
+    return all;
   }
 
   Tensor part(std::size_t buffer, const cuda::UpdateSegment& s) const {
@@ -124,11 +124,11 @@ struct Flat {
     std::vector<double> squares(chunks.size(), std::nan(""));
     cuda::update(segments.data(), chunks.data(), count, pointers(), {clip_scales, ratios.data()},
                  scalars, state, squares.data(), nullptr);
-    numbers = {};
-    cuda::gradient_norm(squares.data(), count, state, &numbers, nullptr);
+    result = {};
+    cuda::gradient_norm(squares.data(), count, state, &result, nullptr);
   }
 
-  cuda::StepNumbers numbers = {};  // of the last update()
+  cuda::DeviceResult result = {};  // of the last update()
   double expected_norm = 0;        // of the last expect_update()
 
   void check(double tolerance = 2e-6) const {
@@ -199,7 +199,7 @@ TEST_CASE(
       flat.expect_update(*scalars.get(), 8);
       flat.update(nullptr, scalars.get(), state.get());
       flat.check(1e-5);
-      CHECK(flat.numbers.gradient_norm == doctest::Approx(flat.expected_norm).epsilon(1e-6));
+      CHECK(flat.result.gradient_norm == doctest::Approx(flat.expected_norm).epsilon(1e-6));
     }
   }
 }
@@ -212,7 +212,7 @@ TEST_CASE("cuda update: no value changes in a state without updates") {
   scalars->learning_rate = 1;
   scalars->update = 1;
   flat.update(nullptr, scalars.get(), state.get());
-  CHECK(flat.numbers.gradient_norm == 0);
+  CHECK(flat.result.gradient_norm == 0);
   for (std::size_t i = 0; i < flat.buffers.size(); ++i) {
     check_equal(flat.buffers[i], flat.want[i]);
   }
@@ -347,18 +347,18 @@ TEST_CASE("cuda check_gradients finds one gradient that is not finite") {
 
 TEST_CASE("cuda settle_finite decides by this call, accumulated calls and an earlier stop") {
   struct Case {
-    std::uint32_t numbers, accumulate, before, stopped, finite, all_finite;
+    std::uint32_t result, accumulate, before, stopped, finite, all_finite;
   };
   for (const Case& c : {Case{1, 0, 0, 0, 1, 1}, Case{1, 1, 0, 0, 1, 0}, Case{1, 1, 1, 0, 1, 1},
                         Case{0, 0, 1, 0, 0, 0}, Case{0, 1, 1, 0, 0, 0}, Case{1, 0, 1, 1, 0, 0}}) {
-    cuda::StepNumbers numbers = {};
-    numbers.finite = c.numbers != 0;
+    cuda::DeviceResult result = {};
+    result.finite = c.result != 0;
     cuda::StepScalars scalars = {};
     scalars.accumulate = c.accumulate;
     cuda::StepState state = ready_state();
     state.all_finite = c.before;
     state.stopped = c.stopped;
-    cuda::settle_finite(&numbers, &scalars, &state, nullptr);
+    cuda::settle_finite(&result, &scalars, &state, nullptr);
     CHECK(state.finite == c.finite);
     CHECK(state.all_finite == c.all_finite);
   }
@@ -377,14 +377,14 @@ TEST_CASE("cuda decide_update applies when all ranks are finite, and stops when 
             cuda::StepState state = ready_state(4);
             state.overflowed = overflowed;
             if (!ranks) state.finite = state.all_finite = finite ? 1 : 0;
-            cuda::StepNumbers numbers = {};
-            cuda::decide_update(ranks ? &trailer : nullptr, false, &scalars, &state, &numbers,
+            cuda::DeviceResult result = {};
+            cuda::decide_update(ranks ? &trailer : nullptr, false, &scalars, &state, &result,
                                 nullptr);
             CHECK(state.updates_now == (apply == 1 && finite && overflowed == 0 ? 1 : 0));
             CHECK(state.finite == (finite ? 1 : 0));
             CHECK(state.all_finite == (finite ? 1 : 0));
-            CHECK(numbers.finite == finite);
-            CHECK(numbers.skipped == (apply == 1 && finite && overflowed == 1));
+            CHECK(result.finite == finite);
+            CHECK(result.skipped == (apply == 1 && finite && overflowed == 1));
             CHECK(state.stopped == (stop == 1 && !finite ? 1 : 0));
             CHECK(state.loss_scale == 4);
           }
@@ -399,10 +399,10 @@ TEST_CASE("cuda decide_update: calls after a stop change nothing and are not fin
   scalars.apply = 1;
   cuda::StepState state = ready_state();
   state.stopped = 1;
-  cuda::StepNumbers numbers = {};
-  cuda::decide_update(nullptr, false, &scalars, &state, &numbers, nullptr);
+  cuda::DeviceResult result = {};
+  cuda::decide_update(nullptr, false, &scalars, &state, &result, nullptr);
   CHECK(state.updates_now == 0);
-  CHECK_FALSE(numbers.finite);
+  CHECK_FALSE(result.finite);
   CHECK(state.stopped == 1);
 }
 
@@ -410,21 +410,21 @@ TEST_CASE("cuda decide_update: a call that only accumulates is finite if it is f
   cuda::StepScalars scalars = {};
   cuda::StepState state = ready_state();
   state.all_finite = 0;  // of an earlier call
-  cuda::StepNumbers numbers = {};
-  cuda::decide_update(nullptr, false, &scalars, &state, &numbers, nullptr);
-  CHECK(numbers.finite);
+  cuda::DeviceResult result = {};
+  cuda::decide_update(nullptr, false, &scalars, &state, &result, nullptr);
+  CHECK(result.finite);
   CHECK(state.all_finite == 0);
 }
 
 TEST_CASE("cuda decide_update: the loss scale follows overflows") {
   cuda::StepScalars scalars = {};
   scalars.apply = 1;
-  cuda::StepNumbers numbers = {};
+  cuda::DeviceResult result = {};
   cuda::StepState state = ready_state(4);
   const auto decide = [&](bool overflowed) {
     state.overflowed = overflowed ? 1 : 0;
     state.finite = state.all_finite = 1;
-    cuda::decide_update(nullptr, true, &scalars, &state, &numbers, nullptr);
+    cuda::decide_update(nullptr, true, &scalars, &state, &result, nullptr);
   };
   for (int i = 0; i < 1999; ++i) decide(false);
   CHECK(state.loss_scale == 4);
@@ -434,7 +434,7 @@ TEST_CASE("cuda decide_update: the loss scale follows overflows") {
   CHECK(state.good_updates == 0);
   decide(true);
   CHECK(state.loss_scale == 4);
-  CHECK(numbers.skipped);
+  CHECK(result.skipped);
   for (int i = 0; i < 5; ++i) decide(true);
   CHECK(state.loss_scale == 1);
   state.loss_scale = 16777216;

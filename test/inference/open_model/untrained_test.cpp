@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "engine/replicas.h"
+#include "engine/engine.h"
 #include "inference/open_model/open_model.h"
 #include "model/build_model.h"
 
@@ -50,19 +50,19 @@ TEST_CASE("open_untrained returns the values from which training starts") {
 
     const config::Config& config = opened.config;
     CHECK(config.seed == 11);
-    engine::Replicas engine(
+    engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(opened), config.seed), config,
-        engine::open_backends(config), engine::Engine::Use::kTrain);
+        engine::open_backends(config), engine::Use::kTrain);
     engine.initialise(config.seed);
-    const auto expected = by_name(engine.tensors());
+    const auto expected = by_name(engine.replica().tensors());
     const auto found = by_name(opened.file.tensors);
     CHECK(found.size() == (*ema == '\0' ? 8 : 14));
     for (const auto& [name, values] : found) {
       CAPTURE(name);
       CHECK(values == expected.at(name));
     }
-    engine::Replicas evaluation(engine.model(), config, engine::open_backends(config),
-                                engine::Engine::Use::kEvaluate);
+    engine::Engine evaluation(engine.replica().model(), config, engine::open_backends(config),
+                              engine::Use::kEvaluate);
     CHECK_NOTHROW(evaluation.load(opened.file, path));
   }
 }

@@ -90,9 +90,9 @@ struct Squares {
 
   void train(int steps) {
     const config::Config& config = trained.config;
-    engine::Replicas engine(
+    engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(trained), config.seed), config,
-        engine::open_backends(config), engine::Engine::Use::kTrain);
+        engine::open_backends(config), engine::Use::kTrain);
     engine.initialise(1);
     for (int step = 0; step < steps; ++step) {
       std::vector<std::uint8_t> pixels;
@@ -108,7 +108,7 @@ struct Squares {
       scalars.loss_scale = 1.0 / 32;
       engine.step({32, pixels.data(), false, labels.data()}, scalars);
     }
-    trained.file.tensors = engine.tensors();
+    trained.file.tensors = engine.replica().tensors();
   }
   std::string path(const std::string& name) const { return (folder.path() / name).string(); }
 };

@@ -1,7 +1,7 @@
 // Depthwise convolutions between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// No step writes z or the gradient of y. The convolution computes their rows where it needs them,
-// and sums its results for both norms while they are in the L1 cache.
+// No instruction writes z or the gradient of y. The convolution computes their rows where it needs
+// them, and sums its results for both norms while they are in the L1 cache.
 #include <algorithm>
 #include <map>
 
@@ -120,7 +120,8 @@ void take_backward(Grouping& grouping, const BackwardChain& chain, const Unwritt
   const Graph& graph = grouping.graph();
   auto& after = grouping.change<PartialNormBackward>(chain.norm_after);
   after.coefficients = grouping.new_extra();
-  // The step that takes the sums of `after` also multiplies by the derivative of its activation.
+  // The instruction that takes the sums of `after` also multiplies by the derivative of its
+  // activation.
   const auto activation = after.sums == kNoExtra
                               ? std::get<graph::BatchNormBackward>(after.node->op).activation
                               : graph::Activation{};

@@ -20,7 +20,8 @@ struct Machine;
 using ExtraId = int;
 constexpr ExtraId kNoExtra = -1;
 
-// A batch norm whose output no step writes: the readers compute the output from the norm's x.
+// A batch norm whose output no instruction writes: the readers compute the output from the norm's
+// x.
 struct UnwrittenNorm {
   const graph::Node* norm = nullptr;  // a BatchNorm or a BatchNormInference
   ExtraId coefficients = kNoExtra;    // NormRows::kForwardRows
@@ -30,7 +31,7 @@ struct UnwrittenNorm {
 struct PartialNorm {
   static constexpr char kName[] = "partial_batch_norm";
   const graph::Node* node = nullptr;  // a BatchNorm
-  // The moments of x, made by the step that makes x. kNoExtra: this group takes them.
+  // The moments of x, made by the instruction that makes x. kNoExtra: this group takes them.
   ExtraId moments = kNoExtra;
   // NormRows::kForwardRows for the readers of y, which compute y. kNoExtra: this group writes y.
   ExtraId coefficients = kNoExtra;
@@ -47,7 +48,7 @@ struct PartialNormInference {
 struct PartialNormBackward {
   static constexpr char kName[] = "partial_batch_norm_backward";
   const graph::Node* node = nullptr;  // a BatchNormBackward
-  // GradientSums, made by the step that makes dy; dy is then the gradient before the norm's
+  // GradientSums, made by the instruction that makes dy; dy is then the gradient before the norm's
   // activation. kNoExtra: this group takes them.
   ExtraId sums = kNoExtra;
   // NormRows::kBackwardRows for the readers of dx, which compute dx. kNoExtra: this group writes
@@ -101,15 +102,15 @@ struct DepthwiseChainBackward {
 };
 
 // A convolution of images of few channels and the max pooling that alone reads its output, which no
-// step writes: conv_max_pool.cpp.
+// instruction writes: conv_max_pool.cpp.
 struct ConvMaxPool {
   static constexpr char kName[] = "conv_max_pool";
   const graph::Node* node = nullptr;  // a Conv
   const graph::Node* pool = nullptr;  // a Pool
 };
 
-// The gradients of the kernel and bias of a ConvMaxPool. No step writes the gradient between the
-// two.
+// The gradients of the kernel and bias of a ConvMaxPool. No instruction writes the gradient between
+// the two.
 struct ConvMaxPoolBackwardWeights {
   static constexpr char kName[] = "conv_max_pool_backward_weights";
   const graph::Node* node = nullptr;  // a ConvBackwardWeights

@@ -19,8 +19,8 @@ cluster::Communicator* find_host_ranks(Collective* collective) {
 }
 
 Slice lane_slice(std::int64_t count, int lane, int lanes) {
-  const Partition mine = aligned_partition(count, lanes, lane, 16);
-  return {mine.first, mine.first + mine.count};
+  const Partition part = aligned_partition(count, lanes, lane, 16);
+  return {part.first, part.first + part.count};
 }
 
 Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels,

@@ -68,7 +68,7 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
 
 void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSources& gradients,
                       const Scalars& scalars) {
-  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
+  const Slice slice = lane_slice(variables_.flat_count(), lane, lanes);
   if (needs_norm_) {
     barrier.wait(lanes);
     clip_scales(lane, lanes, barrier, gradients.own.front());
@@ -80,8 +80,8 @@ void UpdatePhase::run(int lane, int lanes, Barrier& barrier, const GradientSourc
   simd::UpdateFindings findings;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
-    const std::int64_t first = std::max(mine.first, segment.offset);
-    const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
+    const std::int64_t first = std::max(slice.first, segment.offset);
+    const std::int64_t last = std::min(slice.last, segment.offset + segment.count);
     if (first >= last) continue;
     gradients.for_each_part({first, last}, [&](Slice part, Summands summands) {
       update_elements(kernels_, buffers_, segment, part.first, part.last,

@@ -50,7 +50,7 @@ class UpdatePhase {
   // number of lanes.
   void run(int lane, int lanes, Barrier& barrier, const GradientSources& gradients,
            const Scalars& scalars);
-  // Returns Numbers::gradient_norm of the last run(), which all lanes must have ended. Its last
+  // Returns CallResult::gradient_norm of the last run(), which all lanes must have ended. Its last
   // bits depend on the number of lanes.
   double gradient_norm() const;
   // Returns whether the gradient of the last run() and all parameters after it are finite. A

@@ -5,12 +5,12 @@
 namespace trainer::backend::cpu {
 
 char* Arenas::get(int lane, std::int64_t bytes) {
-  std::vector<Memory>& mine = memory_[lane];
-  for (const Memory& memory : mine) {
+  std::vector<Memory>& blocks = memory_[lane];
+  for (const Memory& memory : blocks) {
     if (memory.bytes() >= bytes) return memory.data();
   }
-  mine.emplace_back(std::max<std::int64_t>(bytes, kAlignment));
-  return mine.back().data();
+  blocks.emplace_back(std::max<std::int64_t>(bytes, kAlignment));
+  return blocks.back().data();
 }
 
 std::int64_t Arenas::bytes() const {

@@ -60,20 +60,20 @@ std::vector<LaneShare> BatchShares::divide(std::int64_t samples) const {
 // The samples of a micro-batch and its neighbours depend only on the batch of all ranks.
 std::vector<LaneShare> BatchShares::divide_ordered(std::int64_t samples,
                                                    std::int64_t all_samples) const {
-  const Partition mine = rank_samples(all_samples, all_micro_batches_, ranks_, rank_);
-  if (mine.count != samples) {
+  const Partition rank_part = rank_samples(all_samples, all_micro_batches_, ranks_, rank_);
+  if (rank_part.count != samples) {
     throw std::logic_error(concat("rank ", rank_, " of ", ranks_, " was called with ", samples,
-                                  " of ", all_samples, " samples; its part is ", mine.count));
+                                  " of ", all_samples, " samples; its part is ", rank_part.count));
   }
   const Partition leaves = partition(all_micro_batches_, ranks_, rank_);
   std::vector<LaneShare> shares(lanes_);
   std::int64_t lane = 0;
   for (LaneShare& share : shares) {
-    const Partition own = partition(leaves.count, lanes_, lane++);
-    share.first_leaf = leaves.first + own.first;
+    const Partition lane_part = partition(leaves.count, lanes_, lane++);
+    share.first_leaf = leaves.first + lane_part.first;
     share.bounds.assign(
-        1, partition(all_samples, all_micro_batches_, share.first_leaf).first - mine.first);
-    for (std::int64_t leaf = share.first_leaf; leaf < share.first_leaf + own.count; ++leaf) {
+        1, partition(all_samples, all_micro_batches_, share.first_leaf).first - rank_part.first);
+    for (std::int64_t leaf = share.first_leaf; leaf < share.first_leaf + lane_part.count; ++leaf) {
       share.bounds.push_back(share.bounds.back() +
                              partition(all_samples, all_micro_batches_, leaf).count);
     }

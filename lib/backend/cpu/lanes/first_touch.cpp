@@ -19,10 +19,10 @@ void touch(float* values, Slice slice) {
 void touch_slices(const CpuVariables& variables, LaneThreads& lanes) {
   const Flat flat = variables.flat();
   lanes.run([&](int lane) {
-    const Slice mine = lane_slice(variables.flat_count(), lane, lanes.count());
-    touch(variables.parameters(), mine);
-    for (int slot = 0; slot < flat.slots; ++slot) touch(variables.slot(slot), mine);
-    if (flat.average) touch(variables.average(), mine);
+    const Slice slice = lane_slice(variables.flat_count(), lane, lanes.count());
+    touch(variables.parameters(), slice);
+    for (int slot = 0; slot < flat.slots; ++slot) touch(variables.slot(slot), slice);
+    if (flat.average) touch(variables.average(), slice);
   });
 }
 

@@ -24,10 +24,10 @@ std::vector<std::vector<Processor>> place(std::span<const Processor> processors,
                                           std::size_t threads, Locality locality) {
   std::vector<std::vector<Processor>> placed;
   for (std::size_t first = 0; placed.size() < lanes && first + threads <= processors.size();) {
-    const std::span<const Processor> mine = processors.subspan(first, threads);
+    const std::span<const Processor> lane = processors.subspan(first, threads);
     // Processors that share something follow each other.
-    const bool fits = are_together(mine.front(), mine.back(), locality);
-    if (fits) placed.emplace_back(mine.begin(), mine.end());
+    const bool fits = are_together(lane.front(), lane.back(), locality);
+    if (fits) placed.emplace_back(lane.begin(), lane.end());
     first += fits ? threads : 1;
   }
   return placed;
@@ -60,9 +60,9 @@ std::vector<std::vector<int>> node_cores(const LaneCores& cores,
   for (const std::vector<Processor>& lane : cores.lanes) {
     std::vector<int>& numbers = all.emplace_back();
     for (const Processor& processor : processors) {
-      const bool mine = std::ranges::any_of(
+      const bool is_on_node = std::ranges::any_of(
           lane, [&](const Processor& other) { return other.node == processor.node; });
-      if (mine) numbers.push_back(processor.number);
+      if (is_on_node) numbers.push_back(processor.number);
     }
   }
   return all;

@@ -15,8 +15,9 @@ namespace trainer::backend::cpu {
 class LaneThreads {
  public:
   // Starts the first thread of each lane but lane 0, whose first thread is the one that calls
-  // run(). `threads_per_lane` is the number of OpenMP threads of a step. The threads of lane i stay
-  // on cores[i], those of lane 0 while run() lasts; they may run anywhere if `cores` is empty.
+  // run(). `threads_per_lane` is the number of OpenMP threads of an instruction. The threads of
+  // lane i stay on cores[i], those of lane 0 while run() lasts; they may run anywhere if `cores` is
+  // empty.
   LaneThreads(int lanes, int threads_per_lane, std::vector<std::vector<int>> cores = {});
 
   int count() const { return team_.count(); }

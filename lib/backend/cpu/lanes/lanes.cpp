@@ -25,12 +25,12 @@ Gradients count_gradients(const graph::Graph& graph, const CpuVariables& variabl
                           const CompileOptions& options, int lanes) {
   const std::int64_t at_once = samples_at_once(graph, options, lanes);
   const JointLayers joint(graph, variables, lanes, at_once);
-  const std::int64_t own = variables.flat_count() - joint.gradient_count();
+  const std::int64_t per_lane = variables.flat_count() - joint.gradient_count();
   const bool several_rounds = options.max_samples > at_once;
   const bool sums_apart = options.reduction.gradients != nullptr && !joint.empty();
-  return {joint.gradient_count() + own * lanes * (several_rounds ? 2 : 1) +
+  return {joint.gradient_count() + per_lane * lanes * (several_rounds ? 2 : 1) +
               (sums_apart ? variables.flat_count() : 0),
-          own};
+          per_lane};
 }
 
 // A lane of k threads is k^0.75 times as fast as a lane of one: about 1.7 times for two threads, as

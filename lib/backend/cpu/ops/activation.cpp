@@ -26,7 +26,7 @@ void activate(Lowering& l, const graph::Activation& activation, const Operand& x
               const Operand& y) {
   const dnnl::memory::desc desc = dnnl_desc(x, l);
   const auto descriptor = forward(desc, dnnl_eltwise(activation, false), activation);
-  dnnl_step<dnnl::eltwise_forward>(
+  emit_dnnl<dnnl::eltwise_forward>(
       l, descriptor, {{DNNL_ARG_SRC, desc, x.buffer}, {DNNL_ARG_DST, desc, y.buffer}});
 }
 
@@ -38,7 +38,7 @@ void activate_backward(Lowering& l, const graph::Activation& activation, const O
   const dnnl::eltwise_backward::primitive_desc descriptor(
       {algorithm, desc, desc, dnnl_alpha(activation), dnnl_beta(activation)}, dnnl_attributes({}),
       dnnl_engine(), forward(desc, algorithm, activation));
-  dnnl_step<dnnl::eltwise_backward>(
+  emit_dnnl<dnnl::eltwise_backward>(
       l, descriptor,
       {{from_output ? DNNL_ARG_DST : DNNL_ARG_SRC, desc, saved.buffer},
        {DNNL_ARG_DIFF_DST, desc, dy.buffer},
@@ -64,7 +64,7 @@ void lower(const graph::Activate& op, Lowering& l) {
       const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu : kernels.hard_sigmoid;
-      l.step(l.kernels().name, [=, elements = x.shape.elements()](const StepContext& c) {
+      l.emit(l.kernels().name, [=, elements = x.shape.elements()](const CallContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(y.buffer), elements);
       });
     });
@@ -83,7 +83,7 @@ void lower(const graph::ActivateBackward& op, Lowering& l) {
       const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu_backward : kernels.hard_sigmoid_backward;
-      l.step(l.kernels().name, [=, elements = x.shape.elements()](const StepContext& c) {
+      l.emit(l.kernels().name, [=, elements = x.shape.elements()](const CallContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), elements);
       });
     });

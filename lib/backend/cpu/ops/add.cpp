@@ -19,8 +19,8 @@ void lower(const graph::Add&, Lowering& l) {
   const Operand y = l.output(0, layout);
   const std::int64_t elements = l.padded_elements(y.shape, layout);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::AddKernels<T>>(l).add](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add](const CallContext& c) {
              over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
                const T* from[64];
                T* to = c.at<T>(y.buffer) + first;
@@ -43,8 +43,8 @@ void lower(const graph::AddBias&, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t width = bias.shape.elements(), rows = x.shape.elements() / width;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::AddKernels<T>>(l).add_bias](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add_bias](const CallContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), rows, width);
            });
   });

@@ -26,7 +26,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   const MovingStatistics statistics = moving_statistics(l.node(), ch, rows, l);
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const StepContext& c) {
+    l.emit(l.kernels().name, [=, &kernels = typed<T>(l)](const CallContext& c) {
       statistics.fill(c);
       normalize(c, kernels, c.at<T>(x.buffer), ch, block, rows, c.at<T>(y.buffer));
     });
@@ -40,7 +40,7 @@ void lower(const graph::UpdateStatistics& op, Lowering& l) {
   for (std::size_t i = 0; i < 4; ++i) in[i] = l.input(i, Layout::kPlain).buffer;
   const std::int64_t count = l.input_shape(0).elements();
   const float momentum = op.momentum, epsilon = op.epsilon;
-  l.step("moving averages", [=](const StepContext& c) {
+  l.emit("moving averages", [=](const CallContext& c) {
     float *moving_mean = c.at<float>(in[0]), *moving_variance = c.at<float>(in[1]);
     const float *mean = c.at<float>(in[2]), *is = c.at<float>(in[3]);
     for (std::int64_t k = 0; k < count; ++k) {
@@ -65,7 +65,7 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const Operand dx = norm_dx(l);
   const std::int64_t block = l.machine().block;
   with_type(b.x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const StepContext& c) {
+    l.emit(l.kernels().name, [=, &kernels = typed<T>(l)](const CallContext& c) {
       b.fill_norm(c);
       take_gradient_sums(c, kernels, block, b);
       b.finish_sums(c);

@@ -16,8 +16,8 @@ struct LaneMoments {
   const simd::Moments* moments;
 };
 // Sets mean and inverse_std = 1 / sqrt(biased variance + epsilon), both [channels].
-void combine_moments(const StepContext& c, const LaneMoments& mine, const Channels& ch, float* mean,
-                     float* inverse_std, float epsilon);
+void combine_moments(const CallContext& c, const LaneMoments& moments, const Channels& ch,
+                     float* mean, float* inverse_std, float epsilon);
 
 // The sums of each channel for the backward form, over the `samples` samples of a lane.
 struct LaneSums {
@@ -25,7 +25,7 @@ struct LaneSums {
   const simd::GradientSums* sums;
 };
 // Calls take(channel, the sums of all lanes and ranks) for each channel.
-void combine_sums(const StepContext& c, const LaneSums& mine, std::int64_t channels,
+void combine_sums(const CallContext& c, const LaneSums& sums, std::int64_t channels,
                   const std::function<void(std::int64_t, const simd::GradientSums&)>& take);
 
 }  // namespace trainer::backend::cpu

@@ -9,10 +9,11 @@ namespace {
 // lower class comes first.
 template <class T>
 std::int32_t rank_of(const T* logits, std::int64_t classes, std::int64_t label) {
-  const float own = as_float(logits[label]);
+  const float label_logit = as_float(logits[label]);
   std::int32_t rank = 0;
-  for (std::int64_t i = 0; i < label; ++i) rank += as_float(logits[i]) >= own ? 1 : 0;
-  for (std::int64_t i = label + 1; i < classes; ++i) rank += as_float(logits[i]) > own ? 1 : 0;
+  for (std::int64_t i = 0; i < label; ++i) rank += as_float(logits[i]) >= label_logit ? 1 : 0;
+  for (std::int64_t i = label + 1; i < classes; ++i)
+    rank += as_float(logits[i]) > label_logit ? 1 : 0;
   return rank;
 }
 
@@ -27,7 +28,7 @@ void lower(const graph::ClassRank& op, Lowering& l) {
   const std::int64_t stride = op.sample_weight ? n + 1 : n;  // of float labels
   const bool index = labels.type == DType::kInt32;
   with_type(x.type, [&]<class T>() {
-    l.step("rows", [=, threshold = op.threshold](const StepContext& c) {
+    l.emit("rows", [=, threshold = op.threshold](const CallContext& c) {
       const T* logits = c.at<T>(x.buffer);
       std::int32_t* ranks = c.at<std::int32_t>(rank);
       for (std::int64_t s = 0; s < c.samples; ++s) {

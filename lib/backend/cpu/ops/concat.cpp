@@ -47,7 +47,7 @@ void lower(const graph::Concat&, Lowering& l) {
     parts.push_back({x.buffer, offset, x.c() * rows.bytes_per_channel});
     offset += parts.back().bytes;
   }
-  l.step("copy", [=, total = offset](const StepContext& c) {
+  l.emit("copy", [=, total = offset](const CallContext& c) {
     for (const Part& part : parts) {
       for (std::int64_t r = 0; r < rows.count; ++r) {
         std::memcpy(c.at<char>(y.buffer) + r * total + part.offset,
@@ -70,7 +70,7 @@ void lower(const graph::Slice& op, Lowering& l) {
   const std::int64_t from = op.begin * rows.bytes_per_channel,
                      total = channels * rows.bytes_per_channel;
   const std::int64_t bytes = (op.end - op.begin) * rows.bytes_per_channel;
-  l.step("copy", [=](const StepContext& c) {
+  l.emit("copy", [=](const CallContext& c) {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       std::memcpy(c.at<char>(y.buffer) + r * bytes, c.at<char>(x.buffer) + r * total + from, bytes);
     }

@@ -115,8 +115,8 @@ bool meets_image(const graph::Window& w, int axis, std::int64_t tap, std::int64_
   return false;
 }
 
-// Adds a step that makes the gradient of taps that meet only padding 0, if there are any. oneDNN's
-// kernels for bfloat16 do not write it.
+// Adds an instruction that makes the gradient of taps that meet only padding 0, if there are any.
+// oneDNN's kernels for bfloat16 do not write it.
 void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x,
                         const Operand& dkernel) {
   const std::int64_t tap_size = dkernel.shape[2] * dkernel.shape[3];
@@ -129,7 +129,7 @@ void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x,
   }
   if (offsets.empty()) return;
   l.use(dkernel.buffer);
-  l.step("clear", [=, buffer = dkernel.buffer](const StepContext& c) {
+  l.emit("clear", [=, buffer = dkernel.buffer](const CallContext& c) {
     for (const std::int64_t offset : offsets) {
       std::fill_n(c.at<float>(buffer) + offset, tap_size, 0.0f);
     }
@@ -163,7 +163,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   if (op.bias) {
     arguments.push_back({DNNL_ARG_BIAS, bias_desc(kernel[3]), l.input(2, Layout::kPlain).buffer});
   }
-  dnnl_step<dnnl::convolution_forward>(l, choice.descriptor, arguments);
+  emit_dnnl<dnnl::convolution_forward>(l, choice.descriptor, arguments);
 }
 
 template <>
@@ -189,7 +189,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy = l.input(0, choice.y);
   const BufferId weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand dx = l.output(0, choice.x);
-  dnnl_step<dnnl::convolution_backward_data>(
+  emit_dnnl<dnnl::convolution_backward_data>(
       l, choice.descriptor,
       {{DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
        {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
@@ -230,11 +230,11 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
     arguments.push_back(
         {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[3]), l.output(1, Layout::kPlain).buffer});
   }
-  dnnl_step<dnnl::convolution_backward_weights>(l, choice.descriptor, arguments);
+  emit_dnnl<dnnl::convolution_backward_weights>(l, choice.descriptor, arguments);
   if (!direct) {
     l.use(target);
     l.use(dkernel.buffer);
-    dnnl_reorder_step(l, wanted, target, p.kernel, dkernel.buffer);
+    emit_dnnl_reorder(l, wanted, target, p.kernel, dkernel.buffer);
   }
   clear_padding_taps(l, op.window, x0.shape, dkernel);
 }

@@ -39,8 +39,8 @@ std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
           (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
 }
 
-// Adds the step that computes y from x with the kernel, which is input 1; bias -1: none.
-void convolution_step(Lowering& l, const AmxShape& shape, BufferId x, BufferId bias, BufferId y) {
+// Adds the instruction that computes y from x with the kernel, which is input 1; bias -1: none.
+void emit_convolution(Lowering& l, const AmxShape& shape, BufferId x, BufferId bias, BufferId y) {
   const AmxKernels* k = l.machine().amx;
   const BufferId kernel = l.packed_weights(
       1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
@@ -53,7 +53,7 @@ void convolution_step(Lowering& l, const AmxShape& shape, BufferId x, BufferId b
       l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
   const std::int64_t y_sample =
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
-  l.step("amx", [=](const StepContext& c) {
+  l.emit("amx", [=](const CallContext& c) {
     run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
                      c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
@@ -82,7 +82,7 @@ void lower_amx(const graph::Conv& op, Lowering& l) {
   AmxShape shape = make_shape(op.window, x.shape, y.shape);
   shape.activation = fused_activation(op.activation);
   shape.alpha = op.activation.alpha;
-  convolution_step(l, shape, x.buffer, bias, y.buffer);
+  emit_convolution(l, shape, x.buffer, bias, y.buffer);
   if (is_fusable(op.activation)) return;
   l.use(y.buffer);
   activate(l, op.activation, y, y);
@@ -97,7 +97,7 @@ void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
   shape.top = turned[0];
   shape.left = turned[1];
   shape.transposed = true;
-  convolution_step(l, shape, dy.buffer, -1, dx.buffer);
+  emit_convolution(l, shape, dy.buffer, -1, dx.buffer);
 }
 
 void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
@@ -110,7 +110,7 @@ void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
       divide_convolution(make_shape(op.window, x.shape, dy.shape), l.machine().threads,
                          simd::kAmxPanel, k->weights_scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, k->weights_scratch_bytes);
-  l.step("amx", [=](const StepContext& c) {
+  l.emit("amx", [=](const CallContext& c) {
     run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
                  c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,

@@ -48,8 +48,8 @@ void lower(const ConvMaxPool& group, Lowering& l) {
   const BufferId bias = conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const BufferId images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const CallContext& c) {
              over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
                ConvMaxPoolShape part = shape;
                part.n = count;
@@ -78,8 +78,8 @@ void lower(const ConvMaxPoolBackwardWeights& group, Lowering& l) {
   const BufferId kernel_out = l.output(0, Layout::kPlain).buffer;
   const BufferId bias_out = conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
-                                 const StepContext& c) {
+    l.emit(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
+                                 const CallContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
           c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
           c.at<float>(image));

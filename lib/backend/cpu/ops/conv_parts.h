@@ -45,7 +45,7 @@ std::vector<ConvPart<Shape>> divide_convolution(const Shape& shape, int threads,
   return parts;
 }
 
-// Allocates the scratch of the next step for all parts.
+// Allocates the scratch of the next instruction for all parts.
 template <class Shape, class ScratchBytes>
 BufferId scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
                      const ScratchBytes& scratch_bytes) {

@@ -71,8 +71,8 @@ auto in_bytes(std::int64_t (*floats)(const WinogradShape&)) {
   return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
 }
 
-// Adds the step that computes y from x; bias -1: none.
-void convolution_step(Lowering& l, WinogradShape shape, BufferId x, BufferId weights, BufferId bias,
+// Adds the instruction that computes y from x; bias -1: none.
+void emit_convolution(Lowering& l, WinogradShape shape, BufferId x, BufferId weights, BufferId bias,
                       BufferId y) {
   const simd::Kernels* k = &l.kernels();
   const std::int64_t x_sample =
@@ -87,7 +87,7 @@ void convolution_step(Lowering& l, WinogradShape shape, BufferId x, BufferId wei
   const auto parts = divide_convolution(shape, l.machine().threads,
                                         by_channels ? count_panel_channels(l) : 0, scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
-  l.step(concat("winograd ", k->name), [=](const StepContext& c) {
+  l.emit(concat("winograd ", k->name), [=](const CallContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
                   bias >= 0 ? c.at<float>(bias) : nullptr,
@@ -116,7 +116,7 @@ void lower_winograd(const graph::Conv& op, Lowering& l) {
   WinogradShape shape = make_shape(op.window, x, y);
   shape.activation = fused_activation(op.activation);
   shape.alpha = op.activation.alpha;
-  convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
+  emit_convolution(l, shape, x.buffer, weights, bias, y.buffer);
   if (is_fusable(op.activation)) return;
   l.use(y.buffer);
   activate(l, op.activation, y, y);
@@ -131,7 +131,7 @@ void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
   shape.top = 2 - op.window.pad_before[0];
   shape.left = 2 - op.window.pad_before[1];
   shape.transposed = true;
-  convolution_step(l, shape, dy.buffer, weights, -1, dx.buffer);
+  emit_convolution(l, shape, dy.buffer, weights, -1, dx.buffer);
 }
 
 void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
@@ -146,7 +146,7 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const auto parts =
       divide_convolution(shape, l.machine().threads, count_panel_channels(l), scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
-  l.step(concat("winograd ", k->name), [=](const StepContext& c) {
+  l.emit(concat("winograd ", k->name), [=](const CallContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
                           c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,

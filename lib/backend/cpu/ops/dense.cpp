@@ -38,7 +38,7 @@ BufferId as_type(Lowering& l, const Operand& operand, DType type) {
   Operand to = operand;
   to.type = type;
   to.buffer = l.scratch(to.shape.elements() * static_cast<std::int64_t>(size_of(type)));
-  dnnl_reorder_step(l, dnnl_desc(operand, l), operand.buffer, dnnl_desc(to, l), to.buffer);
+  emit_dnnl_reorder(l, dnnl_desc(operand, l), operand.buffer, dnnl_desc(to, l), to.buffer);
   return to.buffer;
 }
 
@@ -58,7 +58,7 @@ void lower(const graph::Dense& op, Lowering& l) {
     arguments.push_back(
         {DNNL_ARG_BIAS, dense_bias_desc(kernel[1]), l.input(2, Layout::kPlain).buffer});
   }
-  dnnl_step<dnnl::inner_product_forward>(l, descriptor, arguments);
+  emit_dnnl<dnnl::inner_product_forward>(l, descriptor, arguments);
 }
 
 template <>
@@ -74,7 +74,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const BufferId weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
   l.use(dy);
   l.use(dx.buffer);
-  dnnl_step<dnnl::inner_product_backward_data>(
+  emit_dnnl<dnnl::inner_product_backward_data>(
       l, descriptor,
       {{DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
        {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
@@ -105,11 +105,11 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   l.use(x.buffer);
   l.use(dy);
   l.use(dkernel.buffer);
-  dnnl_step<dnnl::inner_product_backward_weights>(l, descriptor, arguments);
+  emit_dnnl<dnnl::inner_product_backward_weights>(l, descriptor, arguments);
   if (!direct) {
     l.use(target);
     l.use(dkernel.buffer);
-    dnnl_reorder_step(l, wanted, target, stored_kernel(kernel), dkernel.buffer);
+    emit_dnnl_reorder(l, wanted, target, stored_kernel(kernel), dkernel.buffer);
   }
 }
 

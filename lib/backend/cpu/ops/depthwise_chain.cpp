@@ -30,7 +30,7 @@ DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, co
 // Calls run(shape, scratch) for the blocks of each thread of the lane. `scratch` has `floats`
 // floats per thread.
 template <class Run>
-void over_blocks(const StepContext& c, const DepthwiseShape& shape, float* scratch,
+void over_blocks(const CallContext& c, const DepthwiseShape& shape, float* scratch,
                  std::int64_t floats, const Run& run) {
   over_parts(c, shape.blocks, [&](std::int64_t first, std::int64_t count, int thread) {
     DepthwiseShape part = shape;
@@ -56,14 +56,15 @@ void lower(const DepthwiseChain& group, Lowering& l) {
   const std::int64_t floats = find_kernels<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
   const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(y.type, [&]<class T>() {
-    l.step(
+    l.emit(
         concat(l.kernels().name, " with batch norms"),
-        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const StepContext& c) {
+        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const CallContext& c) {
           moments.clear(c);
           over_blocks(c, shape, c.at<float>(scratch), floats,
-                      [&](const DepthwiseShape& part, float* own) {
+                      [&](const DepthwiseShape& part, float* thread_scratch) {
                         run(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
-                            c.at<T>(y.buffer), moments.shift(c), moments.moments(c), own);
+                            c.at<T>(y.buffer), moments.shift(c), moments.moments(c),
+                            thread_scratch);
                       });
         });
   });
@@ -92,9 +93,9 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
       find_kernels<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
   const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(dx.type, [&]<class T>() {
-    l.step(
+    l.emit(
         concat(l.kernels().name, " with batch norms"),
-        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const StepContext& c) {
+        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const CallContext& c) {
           auto* sum = c.at<GradientSums>(sums);
           std::fill(sum, sum + ch.padded, GradientSums{});
           const simd::DepthwiseGradient<T> gradient{
@@ -104,9 +105,9 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
               after_rows.gradient_at(c)};
           const float* from = c.at<float>(padded_dkernel);
           over_blocks(c, shape, c.at<float>(scratch), floats,
-                      [&](const DepthwiseShape& part, float* own) {
+                      [&](const DepthwiseShape& part, float* thread_scratch) {
                         run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
-                            c.at<float>(padded_dkernel), sum, own);
+                            c.at<float>(padded_dkernel), sum, thread_scratch);
                       });
           for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
             std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);

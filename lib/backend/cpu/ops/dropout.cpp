@@ -20,9 +20,9 @@ void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const BufferId factors = l.scratch(samples * units * kFloatBytes);
   const BufferId repeated = l.scratch(elements * kFloatBytes);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
+    l.emit(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
                               multiply = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](
-                                 const StepContext& c) {
+                                 const CallContext& c) {
       float *one = c.at<float>(ones), *factor = c.at<float>(factors);
       std::fill_n(one, c.samples * units, 1.0f);
       draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
@@ -49,8 +49,8 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t elements = x.shape.elements() / x.n();
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const CallContext& c) {
              over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
                run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements,
                    count, elements, op.rate, op.seed, op.layer, c.scalars->update,

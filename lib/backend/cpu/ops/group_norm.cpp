@@ -22,8 +22,8 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const simd::GroupShape shape = group_shape(op, x.shape);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = find_kernels<simd::GroupNormKernels<T>>(l).forward](
-                                 const StepContext& c) {
+    l.emit(l.kernels().name, [=, run = find_kernels<simd::GroupNormKernels<T>>(l).forward](
+                                 const CallContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
     });
   });
@@ -39,8 +39,8 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const simd::GroupShape shape = group_shape(op, x.shape);
   const BufferId scratch = l.scratch(shape.scratch_bytes());
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const CallContext& c) {
              run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
                  c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
            });

@@ -14,23 +14,23 @@ namespace trainer::backend::cpu {
 namespace {
 
 // Returns a lane's part of `count` units or inputs, in whole cache lines.
-Slice find_part(std::int64_t count, const StepContext& context) {
+Slice find_part(std::int64_t count, const CallContext& context) {
   const Partition part = aligned_partition(count, context.lanes, context.lane, 16);
   return {part.first, part.first + part.count};
 }
 
 // Both copy the rows of this lane's samples to or from the array of all lanes.
-void copy_in(const StepContext& context, const float* own, std::int64_t columns,
+void copy_in(const CallContext& context, const float* rows, std::int64_t columns,
              const Memory& all) {
-  std::memcpy(all.as<float>() + context.round.first * columns, own,
+  std::memcpy(all.as<float>() + context.joint_batch.first * columns, rows,
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
-void copy_out(const StepContext& context, const Memory& all, std::int64_t columns, float* own) {
-  std::memcpy(own, all.as<float>() + context.round.first * columns,
+void copy_out(const CallContext& context, const Memory& all, std::int64_t columns, float* rows) {
+  std::memcpy(rows, all.as<float>() + context.joint_batch.first * columns,
               static_cast<std::size_t>(context.samples * columns) * sizeof(float));
 }
 
-void wait_for_lanes(const StepContext& context) { context.barrier->wait(context.lanes); }
+void wait_for_lanes(const CallContext& context) { context.barrier->wait(context.lanes); }
 
 // c[m, n] = op(a) op(b) + (add ? c : 0), row-major; a "T" transposes.
 void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -67,19 +67,19 @@ void lower(const JointDense& group, Lowering& l) {
   const BufferId kernel = l.input(1, Layout::kPlain).buffer;
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kPlain);
-  l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const StepContext& context) {
+  l.emit("sgemm", [&layer, x, kernel, bias, y = y.buffer](const CallContext& context) {
     // The other lanes may still read the array of the micro-batch before.
     wait_for_lanes(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
     wait_for_lanes(context);
     const Slice units = find_part(layer.units, context);
-    multiply('N', 'N', context.round.samples, units.count(), layer.inputs, layer.x.as<float>(),
-             layer.inputs, context.at<float>(kernel) + units.first, layer.units, false,
-             layer.y.as<float>() + units.first, layer.units);
+    multiply('N', 'N', context.joint_batch.samples, units.count(), layer.inputs,
+             layer.x.as<float>(), layer.inputs, context.at<float>(kernel) + units.first,
+             layer.units, false, layer.y.as<float>() + units.first, layer.units);
     wait_for_lanes(context);
-    float* own = context.at<float>(y);
-    copy_out(context, layer.y, layer.units, own);
-    if (bias >= 0) add_bias(own, context.samples, layer.units, context.at<float>(bias));
+    float* rows = context.at<float>(y);
+    copy_out(context, layer.y, layer.units, rows);
+    if (bias >= 0) add_bias(rows, context.samples, layer.units, context.at<float>(bias));
   });
   if (!op.activation.linear()) {
     l.use(y.buffer);
@@ -93,11 +93,11 @@ void lower(const JointDenseBackwardData& group, Lowering& l) {
   const BufferId dy = l.input(0, Layout::kPlain).buffer;
   const BufferId kernel = l.input(1, Layout::kPlain).buffer;
   const BufferId dx = l.output(0, Layout::kPlain).buffer;
-  l.step("sgemm", [&layer, dy, kernel, dx](const StepContext& context) {
+  l.emit("sgemm", [&layer, dy, kernel, dx](const CallContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
     wait_for_lanes(context);
     const Slice inputs = find_part(layer.inputs, context);
-    multiply('N', 'T', context.round.samples, inputs.count(), layer.units,
+    multiply('N', 'T', context.joint_batch.samples, inputs.count(), layer.units,
              layer.dy_of_data.as<float>(), layer.units,
              context.at<float>(kernel) + inputs.first * layer.units, layer.units, false,
              layer.dx.as<float>() + inputs.first, layer.inputs);
@@ -114,17 +114,18 @@ void lower(const JointDenseBackwardWeights& group, Lowering& l) {
   const BufferId dy = l.input(1, Layout::kPlain).buffer;
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  l.step("sgemm", [&layer, dy, dkernel, dbias](const StepContext& context) {
+  l.emit("sgemm", [&layer, dy, dkernel, dbias](const CallContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
     wait_for_lanes(context);
     const float* all = layer.dy_of_weights.as<float>();
     const Slice inputs = find_part(layer.inputs, context);
-    multiply('T', 'N', inputs.count(), layer.units, context.round.samples,
-             layer.x.as<float>() + inputs.first, layer.inputs, all, layer.units, context.round.add,
-             context.at<float>(dkernel) + inputs.first * layer.units, layer.units);
+    multiply('T', 'N', inputs.count(), layer.units, context.joint_batch.samples,
+             layer.x.as<float>() + inputs.first, layer.inputs, all, layer.units,
+             context.joint_batch.add, context.at<float>(dkernel) + inputs.first * layer.units,
+             layer.units);
     if (dbias < 0) return;
-    sum_rows(all, context.round.samples, layer.units, find_part(layer.units, context),
-             context.round.add, context.at<float>(dbias));
+    sum_rows(all, context.joint_batch.samples, layer.units, find_part(layer.units, context),
+             context.joint_batch.add, context.at<float>(dbias));
   });
 }
 

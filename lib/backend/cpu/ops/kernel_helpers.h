@@ -58,8 +58,9 @@ inline BufferId padded_rows(Lowering& l, std::size_t input, std::int64_t channel
                           });
 }
 
-// Steps that apply an activation or its derivative to whole operands (activation.cpp). `saved` is
-// the output, or the input for activations that are not differentiable from their output.
+// Instructions that apply an activation or its derivative to whole operands (activation.cpp).
+// `saved` is the output, or the input for activations that are not differentiable from their
+// output.
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x, const Operand& y);
 void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
                        const Operand& dy, const Operand& dx);

@@ -159,7 +159,7 @@ void lower(const graph::Loss& op, Lowering& l) {
     const auto one = op.kind == LossKind::kSoftmaxCrossEntropy  ? softmax_cross_entropy<T>
                      : op.kind == LossKind::kBinaryCrossEntropy ? binary_cross_entropy<T>
                                                                 : mean_squared_error<T>;
-    l.step("rows", [=](const StepContext& c) {
+    l.emit("rows", [=](const CallContext& c) {
       Targets targets;
       targets.n = n;
       targets.row = op.sample_weight ? n + 1 : n;

@@ -38,8 +38,8 @@ void lower(const graph::Multiply&, Lowering& l) {
     const Repeated r =
         channels ? repeat_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     with_type(x.type, [&]<class T>() {
-      l.step(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
-                                   const StepContext& c) {
+      l.emit(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
+                                   const CallContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
       });
     });
@@ -49,8 +49,8 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const Repeated r = repeat_trailing(shape, part);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const CallContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
            });
   });
@@ -72,10 +72,10 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   if (whole) r = {1, 1, l.padded_elements(shape, layout)};
   const BufferId scratch = l.scratch(2 * r.width * kFloatBytes);
   with_type(a.type, [&]<class T>() {
-    l.step(l.kernels().name,
+    l.emit(l.kernels().name,
            [=, of_values = find_kernels<simd::MultiplyKernels<T>>(l).sum_product,
             of_parameters = find_kernels<simd::MultiplyKernels<T>>(l).sum_product_f32,
-            batched = op.shape.batched()](const StepContext& c) {
+            batched = op.shape.batched()](const CallContext& c) {
              const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
              float* sums = c.at<float>(scratch);
              if (batched) {

@@ -59,7 +59,7 @@ Operand norm_dx(Lowering& l) {
   return l.output(0, Layout::kBlocked);
 }
 
-void NormGradient::fill_norm(const StepContext& c) const {
+void NormGradient::fill_norm(const CallContext& c) const {
   float* is = rows.row(c, NormRows::kInverseStd);
   pad(c.at<float>(scale), channels.count, channels.padded, is);
   if (!training) {
@@ -72,11 +72,11 @@ void NormGradient::fill_norm(const StepContext& c) const {
 // The gradients of gamma and beta are this lane's share; the update phase adds the lanes up.
 // In training form the mean and the variance depend on x, so dx has two more terms: dx = gamma * is
 // * (g - sum(g) / n - xhat * sum(g * xhat) / n), as p * g + q * (x - mean) + r.
-void NormGradient::finish_sums(const StepContext& c) const {
-  const GradientSums* own = c.at<GradientSums>(sums);
+void NormGradient::finish_sums(const CallContext& c) const {
+  const GradientSums* lane_sums = c.at<GradientSums>(sums);
   for (std::int64_t k = 0; k < channels.count; ++k) {
-    c.at<float>(dgamma)[k] = static_cast<float>(own[k].sum_g_xhat);
-    c.at<float>(dbeta)[k] = static_cast<float>(own[k].sum_g);
+    c.at<float>(dgamma)[k] = static_cast<float>(lane_sums[k].sum_g_xhat);
+    c.at<float>(dbeta)[k] = static_cast<float>(lane_sums[k].sum_g);
   }
   float *p = rows.row(c, NormRows::kP), *q = rows.row(c, NormRows::kQ),
         *r = rows.row(c, NormRows::kR);
@@ -92,7 +92,7 @@ void NormGradient::finish_sums(const StepContext& c) const {
     q[k] = static_cast<float>(-slope);
     r[k] = static_cast<float>(-static_cast<double>(p[k]) * all.sum_g / n);
   };
-  combine_sums(c, {c.counted, own}, channels.count, std::ref(take));
+  combine_sums(c, {c.counted, lane_sums}, channels.count, std::ref(take));
 }
 
 }  // namespace trainer::backend::cpu

@@ -21,9 +21,9 @@ struct NormGradient {
   bool training;
 
   // Fills the inverse deviation and the coefficients of the norm.
-  void fill_norm(const StepContext& c) const;
+  void fill_norm(const CallContext& c) const;
   // Computes the gradients of gamma and beta and the coefficients of dx from the sums.
-  void finish_sums(const StepContext& c) const;
+  void finish_sums(const CallContext& c) const;
 };
 
 // The memory of NormGradient::sums and NormGradient::rows, which the caller allocates.
@@ -41,7 +41,7 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
 Operand norm_dx(Lowering& l);
 
 template <class T>
-void take_gradient_sums(const StepContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+void take_gradient_sums(const CallContext& c, const simd::Typed<T>& kernels, std::int64_t block,
                         const NormGradient& b) {
   auto* sums = c.at<simd::GradientSums>(b.sums);
   std::fill(sums, sums + b.channels.padded, simd::GradientSums{});
@@ -54,7 +54,7 @@ void take_gradient_sums(const StepContext& c, const simd::Typed<T>& kernels, std
 }
 
 template <class T>
-void write_dx(const StepContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+void write_dx(const CallContext& c, const simd::Typed<T>& kernels, std::int64_t block,
               const NormGradient& b, T* dx) {
   over_planes(c, b.channels.shape, block, [&](const PlanePart& part) {
     kernels.norm_backward(

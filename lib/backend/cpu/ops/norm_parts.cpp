@@ -20,7 +20,7 @@ NormRows norm_rows(BufferId buffer, const Channels& ch, const graph::Activation&
   return {buffer, ch.padded, fused_activation(activation), activation.alpha};
 }
 
-void fill_coefficients(const StepContext& c, const Channels& ch, const float* gamma,
+void fill_coefficients(const CallContext& c, const Channels& ch, const float* gamma,
                        const float* beta, const float* mean, const NormRows& rows) {
   pad(mean, ch.count, ch.padded, rows.row(c, NormRows::kMean));
   pad(beta, beta != nullptr ? ch.count : 0, ch.padded, rows.row(c, NormRows::kB));
@@ -30,7 +30,7 @@ void fill_coefficients(const StepContext& c, const Channels& ch, const float* ga
   for (std::int64_t k = 0; k < ch.count; ++k) a[k] = gamma[k] * inverse_std[k];
 }
 
-void BatchStatistics::finish(const StepContext& c) const {
+void BatchStatistics::finish(const CallContext& c) const {
   combine_moments(c, {c.counted, moments.shift(c), moments.moments(c)}, channels, c.at<float>(mean),
                   c.at<float>(inverse_std), epsilon);
   pad(c.at<float>(inverse_std), channels.count, channels.padded,
@@ -52,7 +52,7 @@ BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
           rows};
 }
 
-void MovingStatistics::fill(const StepContext& c) const {
+void MovingStatistics::fill(const CallContext& c) const {
   const float* from = c.at<float>(variance);
   float* inverse_std = rows.row(c, NormRows::kInverseStd);
   for (std::int64_t k = 0; k < channels.count; ++k) {

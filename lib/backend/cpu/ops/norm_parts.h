@@ -34,14 +34,14 @@ struct NormRows {
   simd::FusedActivation activation = simd::FusedActivation::kNone;
   float alpha = 0;
 
-  float* row(const StepContext& c, Row row, std::int64_t first_channel = 0) const {
+  float* row(const CallContext& c, Row row, std::int64_t first_channel = 0) const {
     return c.at<float>(buffer) + row * padded + first_channel;
   }
-  simd::NormCoefficients at(const StepContext& c, std::int64_t first_channel = 0) const {
+  simd::NormCoefficients at(const CallContext& c, std::int64_t first_channel = 0) const {
     return {row(c, kMean, first_channel), row(c, kA, first_channel), row(c, kB, first_channel),
             activation, alpha};
   }
-  simd::NormGradientCoefficients gradient_at(const StepContext& c,
+  simd::NormGradientCoefficients gradient_at(const CallContext& c,
                                              std::int64_t first_channel = 0) const {
     return {row(c, kP, first_channel), row(c, kQ, first_channel), row(c, kR, first_channel)};
   }
@@ -51,7 +51,7 @@ std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows);
 NormRows norm_rows(BufferId buffer, const Channels& ch, const graph::Activation& activation);
 // Fills the rows kMean, kA and kB from kInverseStd, which the caller has filled. beta may be null.
 // gamma, beta and mean are [count].
-void fill_coefficients(const StepContext& c, const Channels& ch, const float* gamma,
+void fill_coefficients(const CallContext& c, const Channels& ch, const float* gamma,
                        const float* beta, const float* mean, const NormRows& rows);
 
 // The moments of x per channel and, behind them, the shift per channel that is subtracted from x.
@@ -62,15 +62,15 @@ struct MomentRows {
   static std::int64_t bytes(std::int64_t padded) {
     return padded * static_cast<std::int64_t>(sizeof(simd::Moments) + sizeof(float));
   }
-  simd::Moments* moments(const StepContext& c) const { return c.at<simd::Moments>(buffer); }
-  float* shift(const StepContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
-  void clear(const StepContext& c) const {
+  simd::Moments* moments(const CallContext& c) const { return c.at<simd::Moments>(buffer); }
+  float* shift(const CallContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
+  void clear(const CallContext& c) const {
     std::memset(moments(c), 0, padded * sizeof(simd::Moments));
   }
 };
 
 template <class T>
-void take_moments(const StepContext& c, const simd::Typed<T>& kernels, const T* x,
+void take_moments(const CallContext& c, const simd::Typed<T>& kernels, const T* x,
                   const Channels& ch, std::int64_t block, const MomentRows& rows) {
   // The shift is the first pixel of each channel, so that large means cost no precision.
   for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
@@ -92,7 +92,7 @@ struct BatchStatistics {
   NormRows rows;
 
   // Combines the lanes' moments into the mean and the inverse deviation and fills the rows.
-  void finish(const StepContext& c) const;
+  void finish(const CallContext& c) const;
 };
 BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
                                  const MomentRows& moments, const NormRows& rows, Lowering& l);
@@ -104,20 +104,21 @@ struct MovingStatistics {
   float epsilon;
   NormRows rows;
 
-  void fill(const StepContext& c) const;
+  void fill(const CallContext& c) const;
 };
 MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
                                    const NormRows& rows, Lowering& l);
 
 template <class T>
-void normalize(const StepContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
+void normalize(const CallContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
                std::int64_t block, const NormRows& rows, T* y) {
   over_planes(c, ch.shape, block, [&](const PlanePart& part) {
     kernels.scale_shift(part.shape, x + part.element, rows.at(c, part.channel), y + part.element);
   });
 }
 
-// Adds a step that applies the activation to y in place, if the norm's kernels do not apply it.
+// Adds an instruction that applies the activation to y in place, if the norm's kernels do not apply
+// it.
 void activate_unfused(Lowering& l, const graph::Activation& activation, const Operand& y);
 
 // Returns the batch norm, of either form, that made the output of a backward form with an

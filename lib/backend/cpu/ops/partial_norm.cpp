@@ -20,7 +20,7 @@ void lower(const PartialNorm& group, Lowering& l) {
   const auto implementation = concat(l.kernels().name, takes_moments ? "" : ", moments are given",
                                      writes ? "" : ", readers normalize");
   with_type(x.type, [&]<class T>() {
-    l.step(implementation, [=, &kernels = typed<T>(l)](const StepContext& c) {
+    l.emit(implementation, [=, &kernels = typed<T>(l)](const CallContext& c) {
       const T* from = c.at<T>(x.buffer);
       if (takes_moments) take_moments(c, kernels, from, ch, block, moments);
       statistics.finish(c);
@@ -38,7 +38,7 @@ void lower(const PartialNormInference& group, Lowering& l) {
       norm_rows(l.make_extra(group.coefficients, norm_rows_bytes(ch, NormRows::kForwardRows)), ch,
                 op.activation);
   const MovingStatistics statistics = moving_statistics(*group.node, ch, rows, l);
-  l.step("readers normalize", [=](const StepContext& c) { statistics.fill(c); });
+  l.emit("readers normalize", [=](const CallContext& c) { statistics.fill(c); });
 }
 
 template <>
@@ -50,7 +50,7 @@ void lower(const PartialNormBackward& group, Lowering& l) {
   const NormGradientMemory memory{
       takes_sums ? l.scratch(gradient_sums_bytes(ch)) : l.extra(group.sums),
       writes ? l.scratch(rows_bytes) : l.make_extra(group.coefficients, rows_bytes)};
-  // The step that takes the sums also multiplies dy by the derivative of the activation.
+  // The instruction that takes the sums also multiplies dy by the derivative of the activation.
   const NormGradient b =
       norm_gradient(l, takes_sums ? op.activation : graph::Activation{}, op.epsilon, true, memory);
   const BufferId dx = writes ? norm_dx(l).buffer : -1;
@@ -58,7 +58,7 @@ void lower(const PartialNormBackward& group, Lowering& l) {
   const auto implementation = concat(l.kernels().name, takes_sums ? "" : ", sums are given",
                                      writes ? "" : ", the reader computes dx");
   with_type(b.x.type, [&]<class T>() {
-    l.step(implementation, [=, &kernels = typed<T>(l)](const StepContext& c) {
+    l.emit(implementation, [=, &kernels = typed<T>(l)](const CallContext& c) {
       b.fill_norm(c);
       if (takes_sums) take_gradient_sums(c, kernels, block, b);
       b.finish_sums(c);

@@ -32,7 +32,7 @@ PlaneShape plane_shape(const Shape& x, const Lowering& l) {
 
 // Calls run(planes, first element of x, of y, thread) for parts of the planes.
 template <class Run>
-void over_pools(const StepContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
+void over_pools(const CallContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
   over_parts(c, all.planes, [&](std::int64_t first, std::int64_t count, int thread) {
     PoolShape part = all;
     part.planes = count;
@@ -42,7 +42,7 @@ void over_pools(const StepContext& c, const PoolShape& all, std::int64_t block, 
 
 // The same for planes that are each pooled to one pixel.
 template <class Run>
-void over_global_pools(const StepContext& c, const PlaneShape& all, std::int64_t block,
+void over_global_pools(const CallContext& c, const PlaneShape& all, std::int64_t block,
                        const Run& run) {
   over_parts(c, all.n * all.blocks, [&](std::int64_t first, std::int64_t count, int) {
     run(PlaneShape{1, count, all.pixels}, first * all.pixels * block, first * block);
@@ -61,8 +61,8 @@ void lower(const graph::Pool& op, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     if (op.kind == Pool::Kind::kMax) {
-      l.step(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const StepContext& c) {
+      l.emit(l.kernels().name,
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const CallContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
@@ -70,8 +70,8 @@ void lower(const graph::Pool& op, Lowering& l) {
                           });
              });
     } else {
-      l.step(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const StepContext& c) {
+      l.emit(l.kernels().name,
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const CallContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
@@ -110,9 +110,9 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   const simd::FusedActivation activation = fused_activation(op.activation);
   with_type(dy.type, [&]<class T>() {
     if (max) {
-      l.step(l.kernels().name, [=, alpha = op.activation.alpha,
+      l.emit(l.kernels().name, [=, alpha = op.activation.alpha,
                                 run = find_kernels<simd::PoolKernels<T>>(l).max_pool_backward](
-                                   const StepContext& c) {
+                                   const CallContext& c) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                      run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
@@ -121,9 +121,9 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
                    });
       });
     } else {
-      l.step(
+      l.emit(
           l.kernels().name, [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool_backward](
-                                const StepContext& c) {
+                                const CallContext& c) {
             over_pools(c, shape, block,
                        [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                          run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
@@ -144,7 +144,7 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
     const auto run = op.kind == Pool::Kind::kMax
                          ? find_kernels<simd::PoolKernels<T>>(l).global_max
                          : find_kernels<simd::PoolKernels<T>>(l).global_average;
-    l.step(l.kernels().name, [=](const StepContext& c) {
+    l.emit(l.kernels().name, [=](const CallContext& c) {
       over_global_pools(c, shape, block,
                         [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
                           run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
@@ -164,7 +164,7 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(dy.type, [&]<class T>() {
     const auto& kernels = find_kernels<simd::PoolKernels<T>>(l);
-    l.step(l.kernels().name, [=, &kernels](const StepContext& c) {
+    l.emit(l.kernels().name, [=, &kernels](const CallContext& c) {
       over_global_pools(
           c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
             const T* gradient = c.at<T>(dy.buffer) + out;

@@ -17,8 +17,8 @@ void lower(const graph::Preprocess& op, Lowering& l) {
   }
   const bool reverse = op.reverse_channels;
   with_type(y.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, &kernels = find_kernels<simd::PreprocessKernels<T>>(l)](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, &kernels = find_kernels<simd::PreprocessKernels<T>>(l)](const CallContext& c) {
              over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
                const std::int64_t at = first * pixels * channels;
                T* to = c.at<T>(y.buffer) + at;

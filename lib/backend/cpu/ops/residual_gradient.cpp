@@ -1,5 +1,5 @@
 // The gradient at the end of a residual block, and its sums that a norm's gradient needs.
-// Finite values have the same bits as those of separate steps.
+// Finite values have the same bits as those of separate instructions.
 #include <algorithm>
 
 #include "backend/cpu/ops/norm_gradient.h"
@@ -45,8 +45,8 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const simd::FusedActivation activation = fused_activation(op.activation);
   const std::int64_t block = l.machine().block;
   with_type(dx.type, [&]<class T>() {
-    l.step(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
-           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const StepContext& c) {
+    l.emit(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
+           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const CallContext& c) {
              const auto make_gradient = [&](const PlanePart& part) {
                return simd::ActivationGradient<T>{
                    c.at<T>(a.buffer) + part.element, b >= 0 ? c.at<T>(b) + part.element : nullptr,

@@ -1,5 +1,5 @@
-// The sum at the end of a residual block, of one or two norms whose outputs no step writes. Finite
-// values have the same bits as those of separate steps.
+// The sum at the end of a residual block, of one or two norms whose outputs no instruction writes.
+// Finite values have the same bits as those of separate instructions.
 #include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
@@ -29,8 +29,8 @@ void lower(const ResidualSum& group, Lowering& l) {
   const Channels ch = find_channels(y, l);
   const std::int64_t block = l.machine().block;
   with_type(y.type, [&]<class T>() {
-    l.step(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),
-           [=, &kernels = typed<T>(l)](const StepContext& c) {
+    l.emit(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),
+           [=, &kernels = typed<T>(l)](const CallContext& c) {
              over_planes(c, ch.shape, block, [&](const PlanePart& part) {
                const T* x = c.at<T>(first.x) + part.element;
                const T* add = c.at<T>(other.x) + part.element;

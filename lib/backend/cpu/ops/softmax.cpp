@@ -11,7 +11,7 @@ void lower(const graph::Softmax&, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t n = x.c(), rows = x.shape.elements() / n;
   with_type(x.type, [&]<class T>() {
-    l.step("rows", [=](const StepContext& c) {
+    l.emit("rows", [=](const CallContext& c) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const T* in = c.at<T>(x.buffer) + r * n;
         T* out = c.at<T>(y.buffer) + r * n;
@@ -31,7 +31,7 @@ void lower(const graph::SoftmaxBackward&, Lowering& l) {
   const Operand dx = l.output(0, Layout::kPlain);
   const std::int64_t n = y.c(), rows = y.shape.elements() / n;
   with_type(y.type, [&]<class T>() {
-    l.step("rows", [=](const StepContext& c) {
+    l.emit("rows", [=](const CallContext& c) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const T *p = c.at<T>(y.buffer) + r * n, *g = c.at<T>(dy.buffer) + r * n;
         T* out = c.at<T>(dx.buffer) + r * n;

@@ -12,7 +12,7 @@ namespace trainer::backend::cpu {
 
 // Calls run(first, count, thread) for parts of `total` items, one on each thread of the lane.
 template <class Run>
-void over_parts(const StepContext& c, std::int64_t total, const Run& run) {
+void over_parts(const CallContext& c, std::int64_t total, const Run& run) {
   if (c.threads == 1) return run(std::int64_t{0}, total, 0);
   on_threads(c.threads, [&](int member) {
     const Partition part = partition(total, c.threads, member);
@@ -44,7 +44,7 @@ void over_samples(const simd::PlaneShape& all, Partition samples, Partition bloc
 
 // Calls run(part) for parts of the planes, with at most `groups` groups of samples.
 template <class Run>
-void over_groups(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_groups(const CallContext& c, const simd::PlaneShape& all, std::int64_t block,
                  std::int64_t groups, const Run& run) {
   if (c.threads == 1) return run(PlanePart{all, 0, 0});
   const int threads = c.threads;
@@ -61,14 +61,14 @@ void over_groups(const StepContext& c, const simd::PlaneShape& all, std::int64_t
 
 // Calls run(part) for parts of the planes on the threads of the lane.
 template <class Run>
-void over_planes(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_planes(const CallContext& c, const simd::PlaneShape& all, std::int64_t block,
                  const Run& run) {
   over_groups(c, all, block, all.n, run);
 }
 
 // Calls run(part) for sums per channel: one thread takes all samples of a channel, in order.
 template <class Run>
-void over_channels(const StepContext& c, const simd::PlaneShape& all, std::int64_t block,
+void over_channels(const CallContext& c, const simd::PlaneShape& all, std::int64_t block,
                    const Run& run) {
   over_groups(c, all, block, 1, run);
 }

@@ -72,8 +72,8 @@ void lower(const graph::UpSample& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kBlocked);
   const auto tables = make_tables(op, x.shape, l);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const CallContext& c) {
              run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
            });
   });
@@ -86,8 +86,8 @@ void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const auto tables = make_tables(op, dx.shape, l);
   const BufferId plane = l.scratch(dx.h() * dx.w() * tables->shape.block * kFloatBytes);
   with_type(dy.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const StepContext& c) {
+    l.emit(l.kernels().name,
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const CallContext& c) {
              run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
            });
   });

@@ -27,7 +27,7 @@ void lower_rectangle(const Op& op, Lowering& l) {
                              static_cast<std::int64_t>(size_of(x.type));
   const std::int64_t row = small.w() * inner, large_row = large.w() * inner;
   const std::int64_t small_h = small.h(), large_h = large.h();
-  l.step("copy", [=, top = op.top, left = op.left](const StepContext& c) {
+  l.emit("copy", [=, top = op.top, left = op.left](const CallContext& c) {
     char* s = c.at<char>(enlarge ? x.buffer : y.buffer);
     char* b = c.at<char>(enlarge ? y.buffer : x.buffer);
     if (enlarge) std::memset(b, 0, planes * large_h * large_row);

@@ -23,7 +23,7 @@ std::string CudaCollective::named_work() const {
 
 CudaCollective* cuda_collective(Collective* collective) {
   if (collective == nullptr) return nullptr;
-  if (CudaCollective* own = collective->on_gpus()) return own;
+  if (CudaCollective* on_gpus = collective->on_gpus()) return on_gpus;
   throw std::logic_error("the CUDA backend cannot sum over ranks of another backend");
 }
 

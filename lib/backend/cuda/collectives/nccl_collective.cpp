@@ -93,7 +93,7 @@ NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
   ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
   const int device = group_.places[group_.rank].device;
   connection_ = std::make_unique<NcclConnection>(
-      id, NcclConnection::Place{device, group_.rank, group_.size()});
+      id, NcclConnection::Rank{device, group_.rank, group_.size()});
   group_.process->join(*this);
   try {
     connect();

@@ -27,8 +27,8 @@ struct NcclConnection::State {
   bool has_ended = false;   // the thread does nothing more
 };
 
-NcclConnection::NcclConnection(const ncclUniqueId& id, const Place& place)
-    : state_(std::make_shared<State>()), thread_(&NcclConnection::run, state_, id, place) {}
+NcclConnection::NcclConnection(const ncclUniqueId& id, const Rank& rank)
+    : state_(std::make_shared<State>()), thread_(&NcclConnection::run, state_, id, rank) {}
 
 NcclConnection::~NcclConnection() {
   abort();
@@ -41,14 +41,14 @@ NcclConnection::~NcclConnection() {
   ended ? thread_.join() : thread_.detach();
 }
 
-void NcclConnection::run(const std::shared_ptr<State>& state, ncclUniqueId id, const Place& place) {
+void NcclConnection::run(const std::shared_ptr<State>& state, ncclUniqueId id, const Rank& rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   ncclComm_t comm = nullptr;
   ncclResult_t result = ncclUnhandledCudaError;
   // NCCL would create a context on GPU 0 for a thread that has chosen no device.
-  if (cudaSetDevice(place.device) == cudaSuccess) {
-    result = nccl().init_rank(&comm, place.size, id, place.rank, &config);
+  if (cudaSetDevice(rank.device) == cudaSuccess) {
+    result = nccl().init_rank(&comm, rank.size, id, rank.number, &config);
   }
   std::unique_lock lock(state->mutex);
   state->result = result;

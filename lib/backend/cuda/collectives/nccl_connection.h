@@ -16,12 +16,12 @@ namespace trainer::backend::cuda {
 // and the work on the device. The members are thread-safe.
 class NcclConnection {
  public:
-  struct Place {
+  struct Rank {
     int device = 0;
-    int rank = 0, size = 1;
+    int number = 0, size = 1;
   };
   // Starts to connect to the ranks of the id.
-  NcclConnection(const ncclUniqueId& id, const Place& place);
+  NcclConnection(const ncclUniqueId& id, const Rank& rank);
   // Aborts, and waits at most 30 s for the end of the abort, because some versions of NCCL never
   // end it (nccl#1013, nccl#1777). A connection that is not made yet is left to its thread. All
   // graphs with calls of the communicator must be destroyed before, because the abort waits for
@@ -54,7 +54,7 @@ class NcclConnection {
  private:
   struct State;
 
-  static void run(const std::shared_ptr<State>& state, ncclUniqueId id, const Place& place);
+  static void run(const std::shared_ptr<State>& state, ncclUniqueId id, const Rank& rank);
 
   // The thread shares it, because the thread may outlive this object.
   std::shared_ptr<State> state_;

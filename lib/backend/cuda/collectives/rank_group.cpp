@@ -33,16 +33,17 @@ struct Announcement {
 
 Announcement announce(int device) {
   static const std::uint64_t kProcess = draw_number();
-  Announcement mine;
+  Announcement announcement;
   const std::string host = host_name();
-  std::copy_n(host.data(), std::min(host.size(), mine.host.size() - 1), mine.host.data());
-  mine.process = kProcess;
-  mine.group = draw_number();
-  mine.index = device;
+  std::copy_n(host.data(), std::min(host.size(), announcement.host.size() - 1),
+              announcement.host.data());
+  announcement.process = kProcess;
+  announcement.group = draw_number();
+  announcement.index = device;
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::memcpy(mine.device.data(), properties.uuid.bytes, mine.device.size());
-  return mine;
+  std::memcpy(announcement.device.data(), properties.uuid.bytes, announcement.device.size());
+  return announcement;
 }
 
 // The group of that number in this process.
@@ -133,13 +134,13 @@ bool RankGroup::on_one_device() const {
 }
 
 std::string RankGroup::late_ranks() const {
-  const std::uint64_t mine = process->calls(rank);
+  const std::uint64_t calls = process->calls(rank);
   std::string late;
   for (int other = 0; other < size(); ++other) {
-    if (!is_local(other) || process->calls(other) >= mine) continue;
+    if (!is_local(other) || process->calls(other) >= calls) continue;
     late += concat(late.empty() ? "" : ", ", name(other), " has made ", process->calls(other));
   }
-  return late.empty() ? "" : concat(late, " of ", mine, " sums");
+  return late.empty() ? "" : concat(late, " of ", calls, " sums");
 }
 
 std::string RankGroup::name(int other) const {
@@ -148,9 +149,10 @@ std::string RankGroup::name(int other) const {
 }
 
 RankGroup meet(cluster::Communicator& ranks, int device) {
-  const Announcement mine = announce(device);
+  const Announcement announcement = announce(device);
   std::vector<Announcement> all(ranks.size());
-  ranks.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  ranks.all_gather(std::as_bytes(std::span(&announcement, 1)),
+                   std::as_writable_bytes(std::span(all)));
   RankGroup group;
   group.rank = ranks.rank();
   for (const Announcement& each : all) {
@@ -158,7 +160,9 @@ RankGroup meet(cluster::Communicator& ranks, int device) {
   }
   check_processes(group, all);
   check_sharing(group);
-  const auto is_local = [&mine](const Announcement& each) { return each.process == mine.process; };
+  const auto is_local = [&announcement](const Announcement& each) {
+    return each.process == announcement.process;
+  };
   const auto first = std::ranges::find_if(all, is_local);
   const auto local = std::ranges::count_if(all, is_local);
   group.process = join_process_group(first->group, all.size(), local);

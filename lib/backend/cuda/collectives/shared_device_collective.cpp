@@ -52,10 +52,10 @@ class Meetings {
   void add(int rank) {
     EventHandle ready = create_event(), summed = create_event(), read = create_event();
     const std::lock_guard lock(mutex_);
-    Slot& mine = slot(rank);
-    mine.ready = std::move(ready);
-    mine.summed = std::move(summed);
-    mine.read = std::move(read);
+    Slot& points = slot(rank);
+    points.ready = std::move(ready);
+    points.summed = std::move(summed);
+    points.read = std::move(read);
   }
   // Returns the points `read` of the ranks that were added.
   std::vector<cudaEvent_t> read_points() {
@@ -175,8 +175,8 @@ void SharedDeviceCollective::meet() {
 }
 
 void SharedDeviceCollective::pass(Point point, cudaStream_t stream) {
-  const Meetings::Slot& mine = meetings_->slot(group_.rank);
-  cuda::check(cudaEventRecord((mine.*point).get(), stream), "cudaEventRecord");
+  const Meetings::Slot& points = meetings_->slot(group_.rank);
+  cuda::check(cudaEventRecord((points.*point).get(), stream), "cudaEventRecord");
   meet();
   for (int other = 0; other < size(); ++other) {
     if (other == group_.rank) continue;
@@ -212,11 +212,12 @@ void SharedDeviceCollective::all_gather(const float* from, float* to, std::int64
 
 void SharedDeviceCollective::sum(float* values, std::int64_t count, cudaStream_t stream) {
   show(values, count, stream);
-  // Each rank sums its slice of all ranks' values. Nobody else reads or writes that of its own.
-  const Partition own = slice(count, group_.rank);
-  for (int step = 1; step < size() && own.count > 0; ++step) {
+  // Each rank sums its slice of all ranks' values. No other rank reads or writes its slice of its
+  // own values.
+  const Partition part = slice(count, group_.rank);
+  for (int step = 1; step < size() && part.count > 0; ++step) {
     const Meetings::Slot& other = meetings_->slot((group_.rank + step) % size());
-    accumulate(other.values + own.first, values + own.first, false, own.count, stream);
+    accumulate(other.values + part.first, values + part.first, false, part.count, stream);
   }
   pass(&Meetings::Slot::summed, stream);
   for (int other = 0; other < size(); ++other) {

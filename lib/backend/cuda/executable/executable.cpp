@@ -12,15 +12,15 @@
 namespace trainer::backend::cuda {
 namespace {
 
-static_assert(sizeof(StepNumbers) == sizeof(Numbers));
-static_assert(offsetof(StepNumbers, times) == offsetof(Numbers, times));
-static_assert(offsetof(StepNumbers, loss) == offsetof(Numbers, loss));
-static_assert(offsetof(StepNumbers, correct) == offsetof(Numbers, correct));
-static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
-static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
-static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
-static_assert(offsetof(StepNumbers, update_not_finite) == offsetof(Numbers, update_not_finite));
-static_assert(offsetof(StepNumbers, gradient_norm) == offsetof(Numbers, gradient_norm));
+static_assert(sizeof(DeviceResult) == sizeof(CallResult));
+static_assert(offsetof(DeviceResult, times) == offsetof(CallResult, times));
+static_assert(offsetof(DeviceResult, loss) == offsetof(CallResult, loss));
+static_assert(offsetof(DeviceResult, correct) == offsetof(CallResult, correct));
+static_assert(offsetof(DeviceResult, penalty) == offsetof(CallResult, penalty));
+static_assert(offsetof(DeviceResult, finite) == offsetof(CallResult, finite));
+static_assert(offsetof(DeviceResult, skipped) == offsetof(CallResult, skipped));
+static_assert(offsetof(DeviceResult, update_not_finite) == offsetof(CallResult, update_not_finite));
+static_assert(offsetof(DeviceResult, gradient_norm) == offsetof(CallResult, gradient_norm));
 
 // Kernels, cuDNN and cublasLt read operands of this alignment: plans/convolution.h, plans/matmul.h.
 constexpr std::int64_t kInputAlignment = 16;
@@ -60,7 +60,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   const int device = variables.device();
   const DeviceGuard guard(device);
   scalars_ = allocate_device(device, sizeof(StepScalars));
-  numbers_ = allocate_device(device, sizeof(StepNumbers));
+  result_ = allocate_device(device, sizeof(DeviceResult));
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
   state.finite = state.all_finite = 1;
@@ -111,8 +111,8 @@ void CudaExecutable::allocate_sums() {
   gradients_ = floats(flat.count + trailer_size_);
   statistics_before_ = floats(flat.statistics);
   if (options_.reduction.ordered) {
-    const Partition own = leaves();
-    pool_.reserve(max_waiting_roots(own.first, own.first + own.count) + 1);
+    const Partition range = leaves();
+    pool_.reserve(max_waiting_roots(range.first, range.first + range.count) + 1);
     accumulated_ = floats(flat.count);
     if (ranks_ != nullptr) {
       const auto roots =
@@ -153,16 +153,16 @@ std::vector<CudaExecutable::Part> CudaExecutable::make_parts(std::int64_t sample
     return samples == 0 ? std::vector<Part>{} : std::vector<Part>{{0, samples}};
   }
   const std::int64_t ranks = rank_count();
-  const Partition mine = rank_samples(all_samples, reduction.micro_batches, ranks, rank());
-  if (mine.count != samples) {
+  const Partition rank_part = rank_samples(all_samples, reduction.micro_batches, ranks, rank());
+  if (rank_part.count != samples) {
     throw std::logic_error(concat("rank ", rank(), " of ", ranks, " was called with ", samples,
-                                  " of ", all_samples, " samples; its part is ", mine.count));
+                                  " of ", all_samples, " samples; its part is ", rank_part.count));
   }
   std::vector<Part> parts;
-  const Partition own = leaves();
-  for (std::int64_t i = own.first; i < own.first + own.count; ++i) {
+  const Partition range = leaves();
+  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
     const Partition part = partition(all_samples, reduction.micro_batches, i);
-    parts.push_back({part.first - mine.first, part.count});
+    parts.push_back({part.first - rank_part.first, part.count});
   }
   return parts;
 }
@@ -182,7 +182,7 @@ CudaExecutable::Call CudaExecutable::make_call(const Bindings& bindings, const S
   call.accumulate = scalars.accumulate;
   call.apply = scalars.apply;
   call.idle = is_idle(call.samples);
-  call.has_numbers = bindings.numbers != nullptr;
+  call.has_result = bindings.result != nullptr;
   call.stream = stream;
   return call;
 }
@@ -204,9 +204,9 @@ void CudaExecutable::make_programs(const Call& call) {
   // A rank that never has samples still needs the ports of a program.
   if (programs_.empty()) program(1);
   if (call.idle && idle_input_.bytes() == 0) {
-    std::int64_t most = 0;
-    for (const Port& port : program(1).inputs) most = std::max(most, port.bytes);
-    idle_input_ = allocate_zeros(variables_.device(), most);
+    std::int64_t max_bytes = 0;
+    for (const Port& port : program(1).inputs) max_bytes = std::max(max_bytes, port.bytes);
+    idle_input_ = allocate_zeros(variables_.device(), max_bytes);
   }
   make_copied_inputs(call);
   make_fixed_io(call);
@@ -291,27 +291,27 @@ void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, St
 
 void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
   const DeviceGuard guard(variables_.device());
-  auto& own = dynamic_cast<CudaStream&>(stream);
+  auto& cuda_stream = dynamic_cast<CudaStream&>(stream);
   const Range range(updates_ ? "training call" : "evaluation call");
-  const Call call = make_call(bindings, scalars, own.handle());
+  const Call call = make_call(bindings, scalars, cuda_stream.handle());
   make_programs(call);
   const NoAllocations launching;
-  own.gap_clock().begin(own.handle());
-  own.begin_program(make_step_scalars(scalars, call.samples), this->scalars(),
-                    call.has_numbers ? clock() : nullptr);
+  cuda_stream.gap_clock().begin(cuda_stream.handle());
+  cuda_stream.begin_program(make_step_scalars(scalars, call.samples), this->scalars(),
+                            call.has_result ? clock() : nullptr);
   make_stale(call);
   update_number_ = scalars.update;
   if (ranks_ != nullptr) {
     const bool statistics = batch_statistics_ && options_.reduction.statistics != nullptr;
     ranks_->name_work(statistics ? "gradients and batch statistics" : "gradients", update_number_);
   }
-  recorder_ == nullptr ? run(call, scalars.all_samples) : run_recorded(call, own);
-  if (call.has_numbers) {
-    own.download(bindings.numbers, numbers_.span(), sizeof(StepNumbers));
+  recorder_ == nullptr ? run(call, scalars.all_samples) : run_recorded(call, cuda_stream);
+  if (call.has_result) {
+    cuda_stream.download(bindings.result, result_.span(), sizeof(DeviceResult));
   } else {
-    lap_clock(own.clock(), ClockPhase::kForward, call.stream);
+    lap_clock(cuda_stream.clock(), ClockPhase::kForward, call.stream);
   }
-  own.gap_clock().end(own.handle());
+  cuda_stream.gap_clock().end(cuda_stream.handle());
   if (!updates_) return;
   for (PackedWeights::Entry* entry : packed_entries(call)) {
     if (entry->changed_by_training) variables_.packed_weights().mark_made(*entry);
@@ -340,20 +340,20 @@ void CudaExecutable::run_recorded(const Call& call, CudaStream& stream) {
 
 Gradient CudaExecutable::gradient(Stream& stream) {
   const DeviceGuard guard(variables_.device());
-  auto& own = dynamic_cast<CudaStream&>(stream);
+  auto& cuda_stream = dynamic_cast<CudaStream&>(stream);
   const std::size_t count = variables_.flat_count();
   host_gradient_.resize(count);
-  own.download(host_gradient_.data(), gradients_.span(), count * sizeof(float));
-  const StepState state_now = read_state(own);
+  cuda_stream.download(host_gradient_.data(), gradients_.span(), count * sizeof(float));
+  const StepState state_now = read_state(cuda_stream);
   host_clip_scales_.clear();
   if (update_.needs_norm()) {
-    const float* scales = update_.enqueue_clip_scales(gradients(), state(), own.handle());
+    const float* scales = update_.enqueue_clip_scales(gradients(), state(), cuda_stream.handle());
     host_clip_scales_.resize(update_.segments());
     const std::size_t bytes = host_clip_scales_.size() * sizeof(float);
     auto* from = reinterpret_cast<std::byte*>(const_cast<float*>(scales));
-    own.download(host_clip_scales_.data(), {from, bytes}, bytes);
+    cuda_stream.download(host_clip_scales_.data(), {from, bytes}, bytes);
   }
-  own.synchronize();
+  cuda_stream.synchronize();
   if (state_now.loss_scale != 1) {
     for (float& value : host_gradient_) value /= state_now.loss_scale;
   }
@@ -362,10 +362,10 @@ Gradient CudaExecutable::gradient(Stream& stream) {
 
 void CudaExecutable::read_gradient(Stream& stream, std::int64_t first, std::span<float> to) {
   const DeviceGuard guard(variables_.device());
-  auto& own = dynamic_cast<CudaStream&>(stream);
+  auto& cuda_stream = dynamic_cast<CudaStream&>(stream);
   auto* from = reinterpret_cast<std::byte*>(gradients() + first);
-  own.download(to.data(), {from, to.size_bytes()}, to.size_bytes());
-  own.synchronize();
+  cuda_stream.download(to.data(), {from, to.size_bytes()}, to.size_bytes());
+  cuda_stream.synchronize();
 }
 
 StepState CudaExecutable::read_state(CudaStream& stream) const {
@@ -381,12 +381,12 @@ LossScaleState CudaExecutable::loss_scale(Stream& stream) {
 }
 
 void CudaExecutable::set_loss_scale(const LossScaleState& scale, Stream& stream) {
-  auto& own = dynamic_cast<CudaStream&>(stream);
-  StepState state = read_state(own);
+  auto& cuda_stream = dynamic_cast<CudaStream&>(stream);
+  StepState state = read_state(cuda_stream);
   state.loss_scale = state.gradients_scale = scale.value;
   state.good_updates = scale.good_updates;
-  own.upload(state_.span(), &state, sizeof state);
-  own.synchronize();
+  cuda_stream.upload(state_.span(), &state, sizeof state);
+  cuda_stream.synchronize();
 }
 
 }  // namespace trainer::backend::cuda

@@ -32,7 +32,7 @@ class CudaExecutable final : public Executable {
   LossScaleState loss_scale(Stream& stream) override;
   void set_loss_scale(const LossScaleState& scale, Stream& stream) override;
   MemoryReport memory() const override;
-  std::vector<StepPlan> steps() override;
+  std::vector<InstructionInfo> instructions() override;
   void print(std::ostream& out) const override;
   // Recorded calls are not captured: the device waits for the host between their pieces.
   bool record(WorkRecorder* recorder) override {
@@ -52,7 +52,7 @@ class CudaExecutable final : public Executable {
     std::int64_t samples = 0;
     bool accumulate = false, apply = false;
     bool idle = false;  // no samples, but batch statistics that other ranks wait for
-    bool has_numbers = false;
+    bool has_result = false;
     cudaStream_t stream = nullptr;
   };
   // Two calls with one key are the same work on the same memory. With several ranks the key holds
@@ -92,11 +92,11 @@ class CudaExecutable final : public Executable {
   void run_parts(const Call& call);
   void run_part(const Call& call, const Part& part, bool first, float* gradients);
   void run_idle(const Call& call);
-  void enqueue_step(const ProgramStep& step, const StepContext& context);
-  void list_step(const ProgramStep& step, const StepContext& context);
-  std::vector<StepPlan> list_call();
+  void enqueue_instruction(const Instruction& instruction, const CallContext& context);
+  void list_instruction(const Instruction& instruction, const CallContext& context);
+  std::vector<InstructionInfo> list_call();
   double count_update_bytes(const Call& call);
-  void run_steps(const Call& call, const Program& program, const StepContext& context);
+  void run_instructions(const Call& call, const Program& program, const CallContext& context);
   static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
                              const Port& port);
   static bool is_aligned(const std::byte* address);
@@ -122,7 +122,7 @@ class CudaExecutable final : public Executable {
   float* trailer() const { return gradients() + variables_.flat_count(); }
   StepScalars* scalars() const { return pointer_to<StepScalars>(scalars_.span()); }
   StepState* state() const { return pointer_to<StepState>(state_.span()); }
-  StepNumbers* numbers() const { return pointer_to<StepNumbers>(numbers_.span()); }
+  DeviceResult* result() const { return pointer_to<DeviceResult>(result_.span()); }
 
   graph::Graph graph_;
   CudaVariables& variables_;
@@ -149,8 +149,9 @@ class CudaExecutable final : public Executable {
   std::vector<EventHandle> bucket_events_;
   EventHandle reduced_;
 
-  Buffer scalars_, state_, numbers_;
-  std::vector<StepPlan>* listed_ = nullptr;  // steps are added to it instead of enqueued
+  Buffer scalars_, state_, result_;
+  std::vector<InstructionInfo>* listed_ =
+      nullptr;  // instructions are added to it instead of enqueued
   WorkRecorder* recorder_ = nullptr;
   TimedWork timed_;
   Buffer clock_;                     // the phases of the calls, then a span of each bucket's sum

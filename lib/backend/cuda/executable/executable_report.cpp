@@ -1,4 +1,4 @@
-// Reports of an executable: its memory, its steps and its programs.
+// Reports of an executable: its memory, its instructions and its programs.
 #include <algorithm>
 #include <ostream>
 
@@ -15,27 +15,29 @@ std::int64_t count_bytes(const std::vector<Buffer>& buffers) {
   return static_cast<std::int64_t>(total);
 }
 
-// Lets steps be added to a list while it exists.
+// Lets instructions be added to a list while it exists.
 class Listing {
  public:
-  Listing(std::vector<StepPlan>*& place, std::vector<StepPlan>& steps) : place_(place) {
-    place_ = &steps;
+  Listing(std::vector<InstructionInfo>*& place, std::vector<InstructionInfo>& instructions)
+      : place_(place) {
+    place_ = &instructions;
   }
   ~Listing() { place_ = nullptr; }
   Listing(const Listing&) = delete;
   Listing& operator=(const Listing&) = delete;
 
  private:
-  std::vector<StepPlan>*& place_;
+  std::vector<InstructionInfo>*& place_;
 };
 
-StepPlan make_plan(const ProgramStep& step) {
-  return {step.name, step.implementation, step.workspace, step.phase, step.type, step.flops};
+InstructionInfo describe(const Instruction& instruction) {
+  return {instruction.name,  instruction.implementation, instruction.workspace,
+          instruction.phase, instruction.type,           instruction.flops};
 }
 
-// `bytes` are those of the step's operands and of add_traffic(). They are a lower bound: passes
-// that cuDNN or cuBLASLt make over memory of their own are not known.
-StepWork make_work(const CountedWork& counted, double bytes) {
+// `bytes` are those of the instruction's operands and of add_traffic(). They are a lower bound:
+// passes that cuDNN or cuBLASLt make over memory of their own are not known.
+InstructionWork make_work(const CountedWork& counted, double bytes) {
   return {counted.kernels, counted.library_calls, counted.copies, bytes};
 }
 
@@ -53,34 +55,34 @@ MemoryReport CudaExecutable::memory() const {
   report.activations = variables_.arena_bytes();
   report.staging = static_cast<std::int64_t>(idle_input_.bytes()) + count_bytes(copied_inputs_) +
                    fixed_io_.bytes();
-  report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes() +
+  report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + result_.bytes() +
                                             clock_.bytes()) +
                   update_.bytes();
   for (const auto& [samples, program] : programs_) {
     report.tables += count_bytes(program.constants);
-    for (const ProgramStep& step : program.steps_before_update()) {
-      report.workspace = std::max(report.workspace, step.workspace);
+    for (const Instruction& instruction : program.instructions_before_update()) {
+      report.workspace = std::max(report.workspace, instruction.workspace);
     }
   }
   return report;
 }
 
-std::vector<StepPlan> CudaExecutable::steps() {
+std::vector<InstructionInfo> CudaExecutable::instructions() {
   if (programs_.empty()) return {};
   if (variables_.device() == kPlannedDevice) return list_call();
-  std::vector<StepPlan> steps;
-  for (const ProgramStep& step : programs_.rbegin()->second.steps_before_update()) {
-    steps.push_back(make_plan(step));
+  std::vector<InstructionInfo> instructions;
+  for (const Instruction& instruction : programs_.rbegin()->second.instructions_before_update()) {
+    instructions.push_back(describe(instruction));
   }
-  return steps;
+  return instructions;
 }
 
-void CudaExecutable::list_step(const ProgramStep& step, const StepContext& context) {
+void CudaExecutable::list_instruction(const Instruction& instruction, const CallContext& context) {
   CountedWork counted;
-  step.run(context);
-  StepPlan plan = make_plan(step);
-  plan.work = make_work(counted, step.bytes);
-  listed_->push_back(std::move(plan));
+  instruction.run(context);
+  InstructionInfo info = describe(instruction);
+  info.work = make_work(counted, instruction.bytes);
+  listed_->push_back(std::move(info));
 }
 
 // Returns the bytes of the copies of parameters, and of what the update reads and writes.
@@ -101,9 +103,9 @@ double CudaExecutable::count_update_bytes(const Call& call) {
   return bytes;
 }
 
-// Goes through a call as enqueue() does. Each step has its own count. The work outside of steps
-// (copies of parameters, update, clocks) is the last entry.
-std::vector<StepPlan> CudaExecutable::list_call() {
+// Goes through a call as enqueue() does. Each instruction has its own count. The work outside of
+// instructions (copies of parameters, update, clocks) is the last entry.
+std::vector<InstructionInfo> CudaExecutable::list_call() {
   const DeviceGuard guard(variables_.device());
   const Program& any = programs_.begin()->second;
   std::vector<Buffer> memory;  // addresses that nothing touches
@@ -124,33 +126,33 @@ std::vector<StepPlan> CudaExecutable::list_call() {
                      ? rank_samples(all, leaves, rank_count(), rank()).count
                      : options_.max_samples;
   call.inputs = place(any.inputs);
-  call.outputs.resize(any.outputs.size());  // the engine takes the numbers alone
-  for (const int output :
-       {options_.numbers.loss, options_.numbers.rank, options_.numbers.penalty}) {
+  call.outputs.resize(any.outputs.size());  // the engine takes the result alone
+  for (const int output : {options_.result_outputs.loss, options_.result_outputs.rank,
+                           options_.result_outputs.penalty}) {
     if (output < 0) continue;
     call.outputs[static_cast<std::size_t>(output)] =
         place({any.outputs[static_cast<std::size_t>(output)]}).front();
   }
   call.parts = make_parts(call.samples, all);
-  call.apply = call.has_numbers = true;
-  std::vector<StepPlan> steps;
+  call.apply = call.has_result = true;
+  std::vector<InstructionInfo> instructions;
   CountedWork around;
   {
-    const Listing listing(listed_, steps);
+    const Listing listing(listed_, instructions);
     enqueue(call);
   }
-  StepPlan update{"update", "copies of parameters, update, numbers and clocks"};
+  InstructionInfo update{"update", "copies of parameters, update, numbers and clocks"};
   update.phase = graph::Phase::kUpdate;
   update.work = make_work(around, count_update_bytes(call));
-  steps.push_back(std::move(update));
-  return steps;
+  instructions.push_back(std::move(update));
+  return instructions;
 }
 
 void CudaExecutable::print(std::ostream& out) const {
   for (const auto& [samples, program] : programs_) {
     out << "program for " << samples << " samples, arena " << program.arena_bytes << " bytes\n";
-    for (const ProgramStep& step : program.steps_before_update()) {
-      out << "  " << step.name << ": " << step.implementation << '\n';
+    for (const Instruction& instruction : program.instructions_before_update()) {
+      out << "  " << instruction.name << ": " << instruction.implementation << '\n';
     }
   }
   for (const auto& [key, captured] : captured_) {

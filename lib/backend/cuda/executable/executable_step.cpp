@@ -5,7 +5,7 @@
 #include "backend/cuda/executable/executable.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/step/exchange.h"
-#include "backend/cuda/kernels/step/numbers.h"
+#include "backend/cuda/kernels/step/result.h"
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
 #include "base/numbers/sum_tree.h"
@@ -26,18 +26,21 @@ WorkRecord make_record(WorkRecord::Kind kind) {
 }  // namespace
 
 // An error of a kernel is reported by a later call, unless the host waits for each op.
-void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& context) {
-  if (listed_ != nullptr) return list_step(step, context);
-  const Range layer(step.name);
+void CudaExecutable::enqueue_instruction(const Instruction& instruction,
+                                         const CallContext& context) {
+  if (listed_ != nullptr) return list_instruction(instruction, context);
+  const Range layer(instruction.name);
   WorkRecord record = make_record(WorkRecord::Kind::kLayer);
-  record.layer = step.name;
-  record.implementation = step.implementation;
-  record.phase = step.phase;
+  record.layer = instruction.name;
+  record.implementation = instruction.implementation;
+  record.phase = instruction.phase;
   const TimedPiece piece(timed(), record, context.stream);
-  step.run(context);
+  instruction.run(context);
   if (!machine_.debugging.wait_per_op) return;
   check(cudaStreamSynchronize(context.stream),
-        concat("layer ", step.name, ", ", spell(step.phase), ", ", step.implementation).c_str());
+        concat("layer ", instruction.name, ", ", spell(instruction.phase), ", ",
+               instruction.implementation)
+            .c_str());
   if (ranks_ != nullptr) ranks_->check();
 }
 
@@ -51,9 +54,9 @@ void CudaExecutable::enqueue(const Call& call) {
   last_program_ = nullptr;
   run_parts(call);
   if (!updates_) {
-    return stop_clock(clock(), ClockPhase::kForward, nullptr, 0, numbers(), call.stream);
+    return stop_clock(clock(), ClockPhase::kForward, nullptr, 0, result(), call.stream);
   }
-  settle_finite(numbers(), scalars(), state(), call.stream);
+  settle_finite(result(), scalars(), state(), call.stream);
   move_statistics(call);
   if (ranks_ != nullptr) {
     write_trailer(state(), variables_.statistics(), trailer_statistics_, trailer(), call.stream);
@@ -66,7 +69,7 @@ void CudaExecutable::enqueue(const Call& call) {
   add_earlier_calls(call);
   decide_and_update(call);
   const std::size_t spans = overlaps(call) ? buckets_.size() : 0;
-  stop_clock(clock(), ClockPhase::kUpdate, bucket_spans(), static_cast<int>(spans), numbers(),
+  stop_clock(clock(), ClockPhase::kUpdate, bucket_spans(), static_cast<int>(spans), result(),
              call.stream);
 }
 
@@ -149,7 +152,8 @@ void CudaExecutable::run_part(const Call& call, const Part& part, bool first, fl
   const Program& lowered = program(part.count);
   pointers_ = lowered.make_pointers(place_inputs(call, part, lowered), to);
   last_program_ = &lowered;
-  run_steps(call, lowered, {{pointers_.data()}, call.stream, part.first, scalars(), state(), true});
+  run_instructions(call, lowered,
+                   {{pointers_.data()}, call.stream, part.first, scalars(), state(), true});
   copy_outputs(call, part, first, lowered);
   add_part_numbers(call, part, first, &lowered);
 }
@@ -160,34 +164,34 @@ void CudaExecutable::run_idle(const Call& call) {
   const std::vector<std::byte*> inputs(lowered.inputs.size(), idle_input_.span().address);
   float* discarded = pool_.take();
   pointers_ = lowered.make_pointers(inputs, discarded);
-  run_steps(call, lowered, {{pointers_.data()}, call.stream, 0, scalars(), state(), false});
+  run_instructions(call, lowered, {{pointers_.data()}, call.stream, 0, scalars(), state(), false});
   pool_.give_back(discarded);
   last_program_ = &lowered;
 }
 
-void CudaExecutable::run_steps(const Call& call, const Program& lowered,
-                               const StepContext& context) {
+void CudaExecutable::run_instructions(const Call& call, const Program& lowered,
+                                      const CallContext& context) {
   std::vector<std::pair<int, std::size_t>> ready;
   if (overlaps(call) && context.counted) {
-    ready = find_bucket_steps(lowered.gradient_steps, buckets_);
+    ready = find_bucket_ends(lowered.gradient_writers, buckets_);
     ready.pop_back();  // the last bucket goes with the trailer
   }
   std::size_t next = 0;
   std::optional<Range> phase;
-  const std::span steps = lowered.steps_before_update();
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const ProgramStep& step = steps[i];
-    if (i == 0 || step.phase != steps[i - 1].phase) {
+  const std::span instructions = lowered.instructions_before_update();
+  for (std::size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    if (i == 0 || instruction.phase != instructions[i - 1].phase) {
       phase.reset();  // ranges of a thread nest
-      phase.emplace(std::string(spell(step.phase)));
+      phase.emplace(std::string(spell(instruction.phase)));
     }
-    enqueue_step(step, context);
+    enqueue_instruction(instruction, context);
     for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {
       reduce_bucket(ready[next].second, call.stream);
     }
-    const bool last = i + 1 == steps.size();
-    if (last || clock_phase(steps[i + 1].phase) != clock_phase(step.phase)) {
-      lap(clock_phase(step.phase), call);
+    const bool last = i + 1 == instructions.size();
+    if (last || clock_phase(instructions[i + 1].phase) != clock_phase(instruction.phase)) {
+      lap(clock_phase(instruction.phase), call);
     }
   }
 }
@@ -211,16 +215,16 @@ void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool f
     const BufferId buffer = lowered->outputs[i].buffer;
     return pointers_[buffer];
   };
-  const CompileOptions::NumberOutputs& outputs = options_.numbers;
+  const CompileOptions::ResultOutputs& outputs = options_.result_outputs;
   std::int64_t losses = part.count;
   if (lowered != nullptr && outputs.loss >= 0) {
     const Port& port = lowered->outputs[outputs.loss];
     losses *= port.bytes_per_sample / static_cast<std::int64_t>(sizeof(float));
   }
-  add_numbers(reinterpret_cast<const float*>(output(outputs.loss)),
-              reinterpret_cast<const std::int32_t*>(output(outputs.rank)),
-              reinterpret_cast<const float*>(output(outputs.penalty)), losses, first, numbers(),
-              call.stream);
+  add_to_result(reinterpret_cast<const float*>(output(outputs.loss)),
+                reinterpret_cast<const std::int32_t*>(output(outputs.rank)),
+                reinterpret_cast<const float*>(output(outputs.penalty)), losses, first, result(),
+                call.stream);
 }
 
 void CudaExecutable::move_statistics(const Call& call) {
@@ -230,8 +234,9 @@ void CudaExecutable::move_statistics(const Call& call) {
                    count * sizeof(float), call.stream);
   }
   if (last_program_ == nullptr) return;
-  const StepContext context{{pointers_.data()}, call.stream, 0, scalars(), state(), true};
-  for (const ProgramStep& step : last_program_->update_steps()) enqueue_step(step, context);
+  const CallContext context{{pointers_.data()}, call.stream, 0, scalars(), state(), true};
+  for (const Instruction& instruction : last_program_->update_instructions())
+    enqueue_instruction(instruction, context);
 }
 
 void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
@@ -259,8 +264,8 @@ void CudaExecutable::reduce(const Call& call) {
   const TimedPiece piece(timed(), record, call.stream);
   if (options_.reduction.ordered) {
     std::vector<float*> roots;
-    const Partition own = leaves();
-    for (std::size_t i = 0; i < root_count(own.first, own.first + own.count); ++i) {
+    const Partition part = leaves();
+    for (std::size_t i = 0; i < root_count(part.first, part.first + part.count); ++i) {
       roots.push_back(root(i));
     }
     return sum_ranks_in_tree(*ranks_, options_.reduction.micro_batches, roots,
@@ -296,8 +301,8 @@ void CudaExecutable::decide_and_update(const Call& call) {
   const std::int64_t count = variables_.flat_count();
   const bool scaled = options_.loss_scale.dynamic;
   if (scaled && call.apply) check_gradients(gradients(), count, state(), call.stream);
-  decide_update(reduced ? trailer() : nullptr, scaled, scalars(), state(), numbers(), call.stream);
-  if (call.apply) update_.enqueue(gradients(), scalars(), state(), numbers(), call.stream);
+  decide_update(reduced ? trailer() : nullptr, scaled, scalars(), state(), result(), call.stream);
+  if (call.apply) update_.enqueue(gradients(), scalars(), state(), result(), call.stream);
 }
 
 }  // namespace trainer::backend::cuda

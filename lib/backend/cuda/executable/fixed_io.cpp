@@ -17,22 +17,22 @@ bool is_used(const std::vector<Span>& spans, const std::vector<Port>& ports, std
 }  // namespace
 
 std::vector<Span> FixedIo::inputs(const std::vector<Span>& given, const std::vector<Port>& ports,
-                                  std::int64_t most) {
-  return places(inputs_, given, ports, most);
+                                  std::int64_t max_samples) {
+  return places(inputs_, given, ports, max_samples);
 }
 
 std::vector<Span> FixedIo::outputs(const std::vector<Span>& given, const std::vector<Port>& ports,
-                                   std::int64_t most) {
-  return places(outputs_, given, ports, most);
+                                   std::int64_t max_samples) {
+  return places(outputs_, given, ports, max_samples);
 }
 
 std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
-                                  const std::vector<Port>& ports, std::int64_t most) const {
+                                  const std::vector<Port>& ports, std::int64_t max_samples) const {
   if (buffers.size() < given.size()) buffers.resize(given.size());
   std::vector<Span> places(given.size());
   for (std::size_t i = 0; i < given.size(); ++i) {
     if (!is_used(given, ports, i)) continue;
-    const std::int64_t bytes = std::max<std::int64_t>(port_bytes(ports[i], most), 1);
+    const std::int64_t bytes = std::max<std::int64_t>(port_bytes(ports[i], max_samples), 1);
     if (buffers[i].bytes() == 0) {
       buffers[i] = allocate_device(device_, bytes);
     }

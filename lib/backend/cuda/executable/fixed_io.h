@@ -14,18 +14,18 @@ class FixedIo {
  public:
   explicit FixedIo(int device) : device_(device) {}
 
-  // The fixed places of these inputs and outputs, empty where the given ones are. `most`: samples
-  // that there is memory for. Allocates at the first call only.
+  // The fixed places of these inputs and outputs, empty where the given ones are. `max_samples`:
+  // samples that there is memory for. Allocates at the first call only.
   std::vector<Span> inputs(const std::vector<Span>& given, const std::vector<Port>& ports,
-                           std::int64_t most);
+                           std::int64_t max_samples);
   std::vector<Span> outputs(const std::vector<Span>& given, const std::vector<Port>& ports,
-                            std::int64_t most);
+                            std::int64_t max_samples);
 
   std::int64_t bytes() const;  // bytes of device memory
 
  private:
   std::vector<Span> places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
-                           const std::vector<Port>& ports, std::int64_t most) const;
+                           const std::vector<Port>& ports, std::int64_t max_samples) const;
 
   int device_;
   std::vector<Buffer> inputs_, outputs_;

@@ -49,11 +49,11 @@ std::vector<float*> sum_in_tree(std::int64_t first, std::int64_t last, std::int6
 void sum_ranks_in_tree(CudaCollective& ranks, std::int64_t leaves, const std::vector<float*>& roots,
                        float* gathered, std::int64_t count, cudaStream_t stream) {
   // Root i of all ranks, in rank order. A rank with fewer roots sends any other values of its own.
-  const std::size_t most = max_rank_roots(leaves, ranks.size());
+  const std::size_t max_roots = max_rank_roots(leaves, ranks.size());
   const auto place = [&](std::size_t root, std::int64_t rank) {
     return gathered + (static_cast<std::int64_t>(root) * ranks.size() + rank) * count;
   };
-  for (std::size_t i = 0; i < most; ++i) {
+  for (std::size_t i = 0; i < max_roots; ++i) {
     ranks.all_gather(roots[std::min(i, roots.size() - 1)], place(i, 0), count, stream);
   }
   // The roots from the left, each added to those before it that it completes.

@@ -67,7 +67,7 @@ const float* UpdatePhase::enqueue_trust_ratios(const float* gradients, const flo
 }
 
 void UpdatePhase::enqueue(const float* gradients, const StepScalars* scalars,
-                          const StepState* state, StepNumbers* numbers, cudaStream_t stream) {
+                          const StepState* state, DeviceResult* result, cudaStream_t stream) {
   if (chunk_count_ == 0) return;
   SegmentScales scales;
   if (needs_norm_) scales.clip = enqueue_clip_scales(gradients, state, stream);
@@ -77,7 +77,7 @@ void UpdatePhase::enqueue(const float* gradients, const StepScalars* scalars,
   auto* squares = pointer_to<double>(squares_.span());
   update(pointer_to<UpdateSegment>(segments_.span()), pointer_to<UpdateChunk>(chunks_.span()),
          chunk_count_, buffers(gradients), scales, scalars, state, squares, stream);
-  gradient_norm(squares, chunk_count_, state, numbers, stream);
+  gradient_norm(squares, chunk_count_, state, result, stream);
 }
 
 }  // namespace trainer::backend::cuda

@@ -11,9 +11,9 @@ class UpdatePhase {
   explicit UpdatePhase(CudaVariables& variables);
 
   // Enqueues the update by these flat gradients. It changes nothing unless decide_update() set
-  // state->updates_now. Sets numbers->gradient_norm if it does.
+  // state->updates_now. Sets result->gradient_norm if it does.
   void enqueue(const float* gradients, const StepScalars* scalars, const StepState* state,
-               StepNumbers* numbers, cudaStream_t stream);
+               DeviceResult* result, cudaStream_t stream);
   // Returns whether the gradient of a parameter is clipped by its norm.
   bool needs_norm() const { return needs_norm_; }
   // Enqueues the computation of the clip scales, one per segment, and returns where they will be.

@@ -1,5 +1,5 @@
-// The groups that the CUDA backend runs as one step (backend/fuse/grouping.h). Each pattern has a
-// file of its own, and its groups are lowered in the file of the same name in lower/.
+// The groups that the CUDA backend runs as one instruction (backend/fuse/grouping.h). Each pattern
+// has a file of its own, and its groups are lowered in the file of the same name in lower/.
 // Reasons: lib/decisions/backend.md#a-backend-chooses-its-fused-operations.
 #pragma once
 

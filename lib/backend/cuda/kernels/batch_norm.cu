@@ -28,13 +28,13 @@ struct Spread {
 template <int N>
 __device__ inline void combine_over_y(float& count, float (&mean)[N], float (&square)[N],
                                       float* shared) {
-  const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
+  const unsigned threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
   float* counts = shared + 2 * N * threads;
   const auto keep = [&] {
-    counts[own] = count;
+    counts[thread] = count;
     for (int k = 0; k < N; ++k) {
-      shared[2 * k * threads + own] = mean[k];
-      shared[(2 * k + 1) * threads + own] = square[k];
+      shared[2 * k * threads + thread] = mean[k];
+      shared[(2 * k + 1) * threads + thread] = square[k];
     }
   };
   keep();
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(kThreads)
       for (int k = 0; k < N; ++k) {
         float sum = 0, distance = 0;
         for (int i = 0; i < R; ++i) sum += v[i][k];
-        const float own = sum * (1.0f / R), delta = own - mean[k];
-        for (int i = 0; i < R; ++i) distance += (v[i][k] - own) * (v[i][k] - own);
+        const float row_mean = sum * (1.0f / R), delta = row_mean - mean[k];
+        for (int i = 0; i < R; ++i) distance += (v[i][k] - row_mean) * (v[i][k] - row_mean);
         square[k] += distance + delta * delta * before * share;
         mean[k] += delta * share;
       }
@@ -528,11 +528,12 @@ void update_statistics(std::span<const MovingStatistics> layers, StepState* stat
     const auto some =
         layers.subspan(first, std::min<std::size_t>(layers.size() - first, kMaxStatistics));
     std::copy(some.begin(), some.end(), list.layers);
-    std::int64_t most = 0;
-    for (const MovingStatistics& layer : some) most = std::max<std::int64_t>(most, layer.c);
+    std::int64_t max_channels = 0;
+    for (const MovingStatistics& layer : some)
+      max_channels = std::max<std::int64_t>(max_channels, layer.c);
     launch("update_statistics", update_statistics_kernel,
-           dim3(grid_over(most, 1).x, static_cast<unsigned>(some.size())), kThreads, 0, stream,
-           list, state);
+           dim3(grid_over(max_channels, 1).x, static_cast<unsigned>(some.size())), kThreads, 0,
+           stream, list, state);
   }
 }
 

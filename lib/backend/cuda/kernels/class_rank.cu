@@ -19,11 +19,11 @@ __global__ void __launch_bounds__(kThreads)
   }
   const std::int64_t label =
       target.numbers != nullptr ? largest_of_row(target.numbers, n, shared) : target.index;
-  const float own = to_float(logits[label]);
+  const float label_logit = to_float(logits[label]);
   std::int32_t before = 0;
   for_row(n, [&](std::int64_t i) {
     const float v = to_float(logits[i]);
-    if (i < label ? v >= own : i > label && v > own) ++before;
+    if (i < label ? v >= label_logit : i > label && v > label_logit) ++before;
   });
   before = over_block(before, 0, reinterpret_cast<std::int32_t*>(shared), Sum());
   if (threadIdx.x == 0) ranks[row] = before;

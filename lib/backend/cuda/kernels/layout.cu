@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(kTile* kTileRows)
   const std::int64_t krsc_pitch = static_cast<std::int64_t>(kernel.positions) * kernel.in;
   const std::int64_t hwio_step = static_cast<std::int64_t>(kernel.in) * kernel.out;
   const unsigned across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
-  const unsigned own = blockIdx.x - kernel.first_tile, position = own / across / down;
-  const unsigned row = own / across % down * kTile, column = own % across * kTile;
+  const unsigned index = blockIdx.x - kernel.first_tile, position = index / across / down;
+  const unsigned row = index / across % down * kTile, column = index % across * kTile;
   const From* from = static_cast<const From*>(kernel.from) +
                      position * (kPack ? hwio_step : static_cast<std::int64_t>(kernel.in));
   To* to = static_cast<To*>(kernel.to) +

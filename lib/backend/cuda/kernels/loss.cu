@@ -48,10 +48,10 @@ __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* sha
   const auto target = [&r](std::int64_t i) {
     return r.targets.at(r.n, i) * (1 - r.smoothing) + r.smoothing / static_cast<float>(r.n);
   };
-  const float most = maximum_of_row(r.x, r.n, shared);
+  const float maximum = maximum_of_row(r.x, r.n, shared);
   const float sum =
-      sum_of_row(r.n, shared, [&](std::int64_t i) { return expf(to_float(r.x[i]) - most); });
-  const float log_sum = logf(sum) + most;
+      sum_of_row(r.n, shared, [&](std::int64_t i) { return expf(to_float(r.x[i]) - maximum); });
+  const float log_sum = logf(sum) + maximum;
   if (r.focal.on) return softmax_focal(r, target, log_sum, shared);
   const float mass = sum_of_row(r.n, shared, target);
   const float loss = sum_of_row(

@@ -28,13 +28,13 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * blockDim.x * N;
   for (std::int64_t o = blockIdx.z; o < shape.outer; o += gridDim.z) {
     for (std::int64_t i = tile_channel<N>(); i < shape.width; i += step) {
-      float own[N];
-      load<N>(repeated + o * shape.width + i, own);
+      float factors[N];
+      load<N>(repeated + o * shape.width + i, factors);
       for (std::int64_t row = tile_row(); row < shape.rows; row += tile_row_step()) {
         const std::int64_t at = (o * shape.rows + row) * shape.width + i;
         float v[N];
         load<N>(x + at, v);
-        for (int k = 0; k < N; ++k) v[k] = Combine()(v[k], own[k]);
+        for (int k = 0; k < N; ++k) v[k] = Combine()(v[k], factors[k]);
         store<N>(v, y + at);
       }
     }

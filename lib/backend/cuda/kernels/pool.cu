@@ -185,13 +185,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   }
   float* shared = shared_memory<float>();
-  const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
-  for (int k = 0; k < N; ++k) shared[k * threads + own] = best[k];
+  const unsigned threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
+  for (int k = 0; k < N; ++k) shared[k * threads + thread] = best[k];
   fold_over_y([&](unsigned, unsigned other) {
     for (int k = 0; k < N; ++k) {
       const float v = shared[k * threads + other];
       best[k] = wins(v, best[k]) ? v : best[k];
-      shared[k * threads + own] = best[k];
+      shared[k * threads + thread] = best[k];
     }
   });
   if (threadIdx.y == 0 && channel < c) store<N>(best, y + blockIdx.x * c + channel);
@@ -219,13 +219,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   }
   auto* shared = shared_memory<std::int32_t>();
-  const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
-  for (int k = 0; k < N; ++k) shared[k * threads + own] = first[k];
+  const unsigned threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
+  for (int k = 0; k < N; ++k) shared[k * threads + thread] = first[k];
   fold_over_y([&](unsigned, unsigned other) {
     for (int k = 0; k < N; ++k) {
       const std::int32_t p = shared[k * threads + other];
       first[k] = p < first[k] ? p : first[k];
-      shared[k * threads + own] = first[k];
+      shared[k * threads + thread] = first[k];
     }
   });
   __syncthreads();

@@ -50,8 +50,8 @@ inline RowTiles row_tiles(std::int64_t rows, std::int64_t groups, std::int64_t r
                           std::int64_t most_blocks) {
   const std::int64_t parts = divide_up(groups, kWarp), x = divide_up(groups, parts);
   const std::int64_t y = std::min(kThreads / x, std::max<std::int64_t>(rows, 1));
-  const std::int64_t most = std::max<std::int64_t>(most_blocks / parts, 1);
-  const std::int64_t blocks = std::min(divide_up(rows, y * rows_per_thread), most);
+  const std::int64_t max_blocks = std::max<std::int64_t>(most_blocks / parts, 1);
+  const std::int64_t blocks = std::min(divide_up(rows, y * rows_per_thread), max_blocks);
   RowTiles tiles;
   tiles.grid = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(parts));
   tiles.block = dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
@@ -64,11 +64,11 @@ inline RowTiles partial_tiles(std::int64_t rows, std::int64_t groups) {
 
 // The most rows of partial results that [rows, c] makes, whatever the vectors.
 inline std::int64_t most_parts(std::int64_t rows, std::int64_t c) {
-  unsigned most = 0;
+  unsigned max_tiles = 0;
   for (const std::int64_t vector : {1, 4, 8}) {
-    if (c % vector == 0) most = std::max(most, partial_tiles(rows, c / vector).grid.x);
+    if (c % vector == 0) max_tiles = std::max(max_tiles, partial_tiles(rows, c / vector).grid.x);
   }
-  return most;
+  return max_tiles;
 }
 
 // Returns the first channel of the running thread in such a grid.
@@ -83,18 +83,18 @@ __device__ inline std::int64_t tile_row_step() {
   return static_cast<std::int64_t>(gridDim.x) * blockDim.y;
 }
 
-// Folds the threads of a block over threadIdx.y, as a tree: calls merge(own, other) with numbers of
-// threads, which must combine what the thread `other` has stored in shared memory into what `own`
-// holds and has stored. All threads of the block must come here.
+// Folds the threads of a block over threadIdx.y, as a tree: calls merge(thread, other) with numbers
+// of threads, which must combine what the thread `other` has stored in shared memory into what
+// `thread` holds and has stored. All threads of the block must come here.
 template <class Merge>
 __device__ inline void fold_over_y(const Merge& merge) {
-  const unsigned own = threadIdx.y * blockDim.x + threadIdx.x;
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
   unsigned half = 1;
   while (half * 2 < blockDim.y) half *= 2;
   for (; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half && threadIdx.y + half < blockDim.y) {
-      merge(own, own + half * blockDim.x);
+      merge(thread, thread + half * blockDim.x);
     }
   }
 }
@@ -102,13 +102,13 @@ __device__ inline void fold_over_y(const Merge& merge) {
 // v = the sum over threadIdx.y, for threads with threadIdx.y 0. `shared` holds N floats per thread.
 template <int N>
 __device__ inline void sum_over_y(float (&v)[N], float* shared) {
-  const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
+  const unsigned threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
   __syncthreads();  // earlier readers of `shared` are done
-  for (int k = 0; k < N; ++k) shared[k * threads + own] = v[k];
+  for (int k = 0; k < N; ++k) shared[k * threads + thread] = v[k];
   fold_over_y([&](unsigned, unsigned other) {
     for (int k = 0; k < N; ++k) {
       v[k] += shared[k * threads + other];
-      shared[k * threads + own] = v[k];
+      shared[k * threads + thread] = v[k];
     }
   });
 }

@@ -27,9 +27,9 @@ __device__ inline float sum_of_row(std::int64_t n, float* shared, const F& f) {
 }
 template <class T>
 __device__ inline float maximum_of_row(const T* x, std::int64_t n, float* shared) {
-  float most = -INFINITY;
-  for_row(n, [&](std::int64_t i) { most = fmaxf(most, to_float(x[i])); });
-  return over_block(most, -INFINITY, shared, Maximum());
+  float maximum = -INFINITY;
+  for_row(n, [&](std::int64_t i) { maximum = fmaxf(maximum, to_float(x[i])); });
+  return over_block(maximum, -INFINITY, shared, Maximum());
 }
 
 }  // namespace trainer::backend::cuda

@@ -9,10 +9,10 @@ __global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, T* y, std
   float* shared = shared_memory<float>();
   x += blockIdx.x * n;
   y += blockIdx.x * n;
-  const float most = maximum_of_row(x, n, shared);
+  const float maximum = maximum_of_row(x, n, shared);
   const float sum =
-      sum_of_row(n, shared, [&](std::int64_t i) { return expf(to_float(x[i]) - most); });
-  for_row(n, [&](std::int64_t i) { assign(y[i], expf(to_float(x[i]) - most) / sum); });
+      sum_of_row(n, shared, [&](std::int64_t i) { return expf(to_float(x[i]) - maximum); });
+  for_row(n, [&](std::int64_t i) { assign(y[i], expf(to_float(x[i]) - maximum) / sum); });
 }
 
 template <class T>

@@ -36,8 +36,8 @@ struct StepState {
   std::uint32_t overflowed;    // a gradient of this update is not finite, though the losses are
 };
 
-// The numbers of one call, laid out as backend::Numbers.
-struct StepNumbers {
+// The result of one call, laid out as backend::CallResult.
+struct DeviceResult {
   double loss;
   std::int64_t correct;
   double penalty;

@@ -39,12 +39,12 @@ inline Targets make_targets(const void* labels, DType type, std::int64_t n, bool
 
 // Returns the place of the largest number of a row, the first of equals.
 __device__ inline std::int64_t largest_of_row(const float* row, std::int64_t n, double* shared) {
-  float most = -INFINITY;
-  for_row(n, [&](std::int64_t i) { most = fmaxf(most, row[i]); });
-  most = over_block(most, -INFINITY, reinterpret_cast<float*>(shared), Maximum());
+  float maximum = -INFINITY;
+  for_row(n, [&](std::int64_t i) { maximum = fmaxf(maximum, row[i]); });
+  maximum = over_block(maximum, -INFINITY, reinterpret_cast<float*>(shared), Maximum());
   std::int64_t first = n - 1;
   for_row(n, [&](std::int64_t i) {
-    if (row[i] == most && i < first) first = i;
+    if (row[i] == maximum && i < first) first = i;
   });
   const auto least = [](std::int64_t a, std::int64_t b) { return a < b ? a : b; };
   return over_block(first, n - 1, reinterpret_cast<std::int64_t*>(shared), least);

@@ -14,7 +14,7 @@ void lower(const graph::Add&, Lowering& l) {
   }
   for (const BufferId input : inputs) l.use(input);
   l.use(y.buffer);
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     std::vector<const void*> from;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       from.push_back(c.at(inputs[i]));
@@ -31,7 +31,7 @@ void lower(const graph::AddBias&, Lowering& l) {
   const Operand x = l.input(0, y.type), bias = l.input(1);
   const std::int64_t width = bias.elements();
   const RepeatedShape shape{1, x.elements() / width, width};
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     add_repeated(c.at(x.buffer), c.at<float>(bias.buffer), c.at(y.buffer), y.type, shape, c.stream);
   });
 }

@@ -22,7 +22,7 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
   const BufferId moments = l.scratch(3 * channels * kFloat);
   const BufferId all_moments = l.scratch(size * 3 * channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
-  const auto find_statistics = [=](const StepContext& c) {
+  const auto find_statistics = [=](const CallContext& c) {
     if (ranks == nullptr) {
       return channel_statistics(c.at(x.buffer), x.type, rows, channels, epsilon, c.at<float>(mean),
                                 c.at<float>(inverse_std), c.at(scratch), c.stream);
@@ -38,7 +38,7 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
                     c.at<float>(inverse_std), c.stream);
   };
   l.add_traffic(x.bytes());  // for the statistics
-  l.step(implementation, [=](const StepContext& c) {
+  l.emit(implementation, [=](const CallContext& c) {
     find_statistics(c);
     normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
                   c.at<float>(beta), c.at<float>(mean), c.at<float>(inverse_std), activation,
@@ -61,10 +61,11 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   // The second kernel reads x again, and the gradient or the operands that it is made of.
   const bool kept = gradient.sum >= 0;
   l.add_traffic(dx.bytes() * (kept || gradient.activation.linear() ? 2 : 3));
-  l.step(implementation, [=](const StepContext& c) {
+  l.emit(implementation, [=](const CallContext& c) {
     const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
-    // A rank whose samples do not count writes the sum all the same: its later steps read it. The
-    // gradients of the parameters are this rank's share; the update sums those of all ranks.
+    // A rank whose samples do not count writes the sum all the same: its later instructions read
+    // it. The gradients of the parameters are this rank's share; the update sums those of all
+    // ranks.
     norm_backward_sums(
         c.at(x), {at(gradient.dy), at(gradient.dy2), at(gradient.y), at(gradient.sum)},
         c.at<float>(mean), c.at<float>(inverse_std), gradient.activation, dx.type, rows, channels,
@@ -110,8 +111,8 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand y = l.output(0);
   const std::int64_t channels = x.c();
   const BufferId inverse_std = l.scratch(channels * kFloat);
-  l.step("kernel", [=, gamma = values[0], beta = values[1], mean = values[2],
-                    variance = values[3]](const StepContext& c) {
+  l.emit("kernel", [=, gamma = values[0], beta = values[1], mean = values[2],
+                    variance = values[3]](const CallContext& c) {
     compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
                         c.stream);
     normalize(c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
@@ -132,7 +133,7 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const BufferId inverse_std = l.scratch(channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
   l.add_traffic(dy.bytes() * (y < 0 ? 1 : 2));  // both kernels read the gradient
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     const void* output = y < 0 ? nullptr : c.at(y);
     compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
                         c.stream);

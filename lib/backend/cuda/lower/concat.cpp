@@ -4,13 +4,13 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// Adds a step that copies `bytes` of each row. The offsets are in bytes.
+// Adds an instruction that copies `bytes` of each row. The offsets are in bytes.
 void copy_rows(Lowering& l, const Operand& from, std::int64_t from_offset, const Operand& to,
                std::int64_t to_offset, std::int64_t bytes) {
   const auto element = static_cast<std::int64_t>(size_of(from.type));
   const BoxPitch from_pitch{from.c() * element, 0, 0}, to_pitch{to.c() * element, 0, 0};
   const std::int64_t rows = from.rows();
-  l.step("copy", [=](const StepContext& c) {
+  l.emit("copy", [=](const CallContext& c) {
     copy_box(c.at<std::byte>(from.buffer) + from_offset, from_pitch,
              c.at<std::byte>(to.buffer) + to_offset, to_pitch, rows, 1, 1, bytes, c.stream);
   });

@@ -44,7 +44,7 @@ void lower_depthwise(const graph::Conv& op, Lowering& l, const Operand& x, const
   const DepthwiseShape shape = depthwise_shape(l.samples(), x.shape, y.c(), op.window);
   const BufferId kernel = l.input(1).buffer;
   const BufferId bias = op.bias ? l.input(2).buffer : -1;
-  l.step("depthwise kernel", [=, activation = op.activation](const StepContext& c) {
+  l.emit("depthwise kernel", [=, activation = op.activation](const CallContext& c) {
     depthwise(shape, c.at(x.buffer), c.at<float>(kernel), bias < 0 ? nullptr : c.at<float>(bias),
               activation, c.at(y.buffer), x.type, c.stream);
   });
@@ -70,7 +70,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   const bool separate = !relu && !op.activation.linear();
   if (separate) l.add_traffic(2 * y.bytes());
-  l.step(plan->describe(), [=, activation = op.activation](const StepContext& c) {
+  l.emit(plan->describe(), [=, activation = op.activation](const CallContext& c) {
     plan->run(c.at(x.buffer), c.at(kernel), c.at(y.buffer), bias < 0 ? nullptr : c.at(bias),
               c.at(workspace), c.stream);
     if (separate) {
@@ -86,7 +86,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   if (is_depthwise(op.groups, dx.c())) {
     const DepthwiseShape shape = depthwise_shape(l.samples(), dx.shape, dy.c(), op.window);
     const BufferId kernel = l.input(1).buffer;
-    return l.step("depthwise kernel", [=](const StepContext& c) {
+    return l.emit("depthwise kernel", [=](const CallContext& c) {
       depthwise_backward_data(shape, c.at(dy.buffer), c.at<float>(kernel), c.at(dx.buffer), dx.type,
                               c.stream);
     });
@@ -97,7 +97,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const BufferId kernel =
       l.packed_kernel(1, dx.type, kernel_shape.positions, kernel_shape.in, kernel_shape.out);
   const BufferId workspace = l.scratch(plan->workspace_bytes());
-  l.step(plan->describe(), [=](const StepContext& c) {
+  l.emit(plan->describe(), [=](const CallContext& c) {
     plan->run(c.at(dx.buffer), c.at(kernel), c.at(dy.buffer), nullptr, c.at(workspace), c.stream);
   });
 }
@@ -110,7 +110,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const BufferId dbias = op.bias ? l.output(1).buffer : -1;
   const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.rows(), dy.c())) : -1;
   if (op.bias) l.add_traffic(dy.bytes());
-  const auto bias_gradient = [=](const StepContext& c) {
+  const auto bias_gradient = [=](const CallContext& c) {
     if (dbias < 0) return;
     sum_rows(c.at(dy.buffer), dy.type, dy.rows(), dy.c(), c.at<float>(dbias), c.at(sum_scratch),
              c.stream);
@@ -118,7 +118,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   if (is_depthwise(op.groups, x.c())) {
     const DepthwiseShape shape = depthwise_shape(l.samples(), x.shape, dy.c(), op.window);
     const BufferId scratch = l.scratch(depthwise_scratch(shape));
-    return l.step("depthwise kernel", [=](const StepContext& c) {
+    return l.emit("depthwise kernel", [=](const CallContext& c) {
       depthwise_backward_weights(shape, c.at(x.buffer), c.at(dy.buffer),
                                  c.at<float>(dkernel.buffer), x.type, c.at(scratch), c.stream);
       bias_gradient(c);
@@ -134,7 +134,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
                                 kernel.positions, kernel.in,      kernel.out};
   const bool later = l.unpack_later(0, gradient);
   l.add_traffic(later ? packed_bytes : 2 * packed_bytes);
-  l.step(plan->describe(), [=](const StepContext& c) {
+  l.emit(plan->describe(), [=](const CallContext& c) {
     plan->run(c.at(x.buffer), c.at(packed), c.at(dy.buffer), nullptr, c.at(workspace), c.stream);
     if (!later) {
       const KernelLayouts layouts = gradient.layouts(c);

@@ -24,7 +24,7 @@ void lower(const graph::Dense& op, Lowering& l) {
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   const bool separate = !relu && !op.activation.linear();
   if (separate) l.add_traffic(2 * y.bytes());
-  l.step(plan->describe(), [=, activation = op.activation](const StepContext& c) {
+  l.emit(plan->describe(), [=, activation = op.activation](const CallContext& c) {
     plan->run(c.at(x.buffer), c.at(kernel), bias < 0 ? nullptr : c.at(bias), c.at(y.buffer),
               c.at(workspace), c.stream);
     if (separate) {
@@ -47,7 +47,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const std::shared_ptr<Matmul> plan = l.machine().matmuls->plan(problem);
   const BufferId kernel = l.packed_vector(1, dx.type);
   const BufferId workspace = l.scratch(plan->workspace_bytes());
-  l.step(plan->describe(), [=](const StepContext& c) {
+  l.emit(plan->describe(), [=](const CallContext& c) {
     plan->run(c.at(dy.buffer), c.at(kernel), nullptr, c.at(dx.buffer), c.at(workspace), c.stream);
   });
 }
@@ -69,7 +69,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.n(), dy.c())) : -1;
   if (op.bias) l.add_traffic(dy.bytes());
-  l.step(plan->describe(), [=](const StepContext& c) {
+  l.emit(plan->describe(), [=](const CallContext& c) {
     plan->run(c.at(x.buffer), c.at(dy.buffer), nullptr, c.at(dkernel.buffer), c.at(workspace),
               c.stream);
     if (dbias < 0) return;

@@ -10,12 +10,12 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const Operand x = l.input(0, y.type);
   const std::int64_t samples = l.samples(), elements = x.elements() / samples;
   if (op.unit != graph::Dropout::Unit::kElement) {
-    return l.step("kernel", [=](const StepContext& c) {
+    return l.emit("kernel", [=](const CallContext& c) {
       drop_units(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements / x.c(), x.c(),
                  c.first_sample, c.scalars, c.stream);
     });
   }
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     dropout(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements, c.first_sample,
             c.scalars, c.stream);
   });

@@ -20,7 +20,7 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand x = l.input(0, y.type);
   const BufferId gamma = l.input(1).buffer, beta = l.input(2).buffer;
   const GroupShape shape = group_shape(op, x);
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     group_norm(shape, c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at(y.buffer), y.type,
                c.stream);
   });
@@ -34,7 +34,7 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const BufferId gamma = l.input(2).buffer;
   const GroupShape shape = group_shape(op, dx);
   const BufferId scratch = l.scratch(group_norm_scratch(shape));
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     group_norm_backward(shape, c.at(x.buffer), c.at(dy.buffer), c.at<float>(gamma), c.at(dx.buffer),
                         c.at<float>(dgamma), c.at<float>(dbeta), dx.type, c.at(scratch), c.stream);
   });

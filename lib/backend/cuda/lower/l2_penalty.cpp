@@ -15,7 +15,7 @@ void lower(const graph::L2Penalty& op, Lowering& l) {
   const BufferId w = l.input(0).buffer, y = l.output(0).buffer;
   const std::int64_t count = l.input_shape(0).elements();
   const BufferId scratch = l.scratch(kPenaltyScratch);
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     penalty(op, c.at<float>(w), count, c.at<float>(y), c.at<double>(scratch), c.stream);
   });
 }

@@ -12,7 +12,7 @@ void lower(const graph::Loss& op, Lowering& l) {
   const DType gradient_type = op.gradient ? l.output_type(1) : logits.type;
   const std::vector<float>& factors = op.class_weight.empty() ? op.target_weight : op.class_weight;
   const BufferId weights = factors.empty() ? -1 : l.constant(factors);
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     loss(op, c.at(logits.buffer), logits.type, c.at(labels.buffer), labels.type,
          weights < 0 ? nullptr : c.at<float>(weights), c.at<float>(losses),
          gradient < 0 ? nullptr : c.at(gradient), gradient_type, c.scalars, c.state, logits.n(),

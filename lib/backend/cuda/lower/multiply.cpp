@@ -23,12 +23,12 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Operand x = l.input(0, y.type);
   const Operand factor = of_samples(x.shape, l.input_shape(1)) ? l.input(1, y.type) : l.input(1);
   if (factor.shape == x.shape) {
-    return l.step("kernel", [=](const StepContext& c) {
+    return l.emit("kernel", [=](const CallContext& c) {
       multiply(c.at(x.buffer), c.at(factor.buffer), c.at(y.buffer), y.type, y.elements(), c.stream);
     });
   }
   const RepeatedShape shape = repeated(x.shape, factor.shape);
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     multiply_repeated(c.at(x.buffer), c.at(factor.buffer), factor.type, c.at(y.buffer), y.type,
                       shape, c.stream);
   });
@@ -40,9 +40,9 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   const bool batched = op.shape.batched(), two = l.input_count() == 2;
   const Operand a = batched ? l.input(0, sum.type) : l.input(0);
   const BufferId b = two ? l.input(1, a.type).buffer : -1;
-  const auto second = [b](const StepContext& c) { return b < 0 ? nullptr : c.at(b); };
+  const auto second = [b](const CallContext& c) { return b < 0 ? nullptr : c.at(b); };
   if (sum.shape == a.shape) {
-    return l.step("kernel", [=](const StepContext& c) {
+    return l.emit("kernel", [=](const CallContext& c) {
       if (two) {
         multiply(c.at(a.buffer), c.at(b), c.at(sum.buffer), a.type, a.elements(), c.stream);
       } else {
@@ -52,12 +52,12 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   }
   const RepeatedShape shape = repeated(a.shape, sum.shape);
   if (batched) {
-    return l.step("kernel", [=](const StepContext& c) {
+    return l.emit("kernel", [=](const CallContext& c) {
       sum_products(c.at(a.buffer), second(c), c.at(sum.buffer), a.type, shape, c.stream);
     });
   }
   const BufferId scratch = l.scratch(sum_products_scratch(shape.rows, shape.width));
-  l.step("kernel", [=](const StepContext& c) {
+  l.emit("kernel", [=](const CallContext& c) {
     sum_products_of_all(c.at(a.buffer), second(c), c.at<float>(sum.buffer), a.type, shape.rows,
                         shape.width, c.at(scratch), c.stream);
   });

@@ -14,7 +14,7 @@ void lower(const graph::Preprocess& op, Lowering& l) {
     b.push_back(-op.mean[i] / op.std[i]);
   }
   const BufferId scale = l.constant(a), shift = l.constant(b);
-  l.step("kernel", [=, reverse = op.reverse_channels](const StepContext& c) {
+  l.emit("kernel", [=, reverse = op.reverse_channels](const CallContext& c) {
     preprocess(c.at(x.buffer), x.type, c.at(y.buffer), y.type, c.at<float>(scale),
                c.at<float>(shift), x.rows(), x.c(), reverse, c.stream);
   });

@@ -8,7 +8,7 @@ void lower(const AddActivateBackward& group, Lowering& l) {
   const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
   const BufferId saved = l.value(group.saved).buffer;
   const Operand dx = l.output(0);
-  l.step("after add, kernel", [=, activation = group.activation](const StepContext& c) {
+  l.emit("after add, kernel", [=, activation = group.activation](const CallContext& c) {
     add_activate_backward(activation, c.at(saved), c.at(a), c.at(b), c.at(dx.buffer), dx.type,
                           dx.elements(), c.stream);
   });

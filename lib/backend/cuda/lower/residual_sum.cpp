@@ -7,7 +7,7 @@ template <>
 void lower(const AddActivate& group, Lowering& l) {
   const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
   const Operand y = l.output(0);
-  l.step("after add, kernel", [=, activation = group.activation](const StepContext& c) {
+  l.emit("after add, kernel", [=, activation = group.activation](const CallContext& c) {
     add_activate(activation, c.at(a), c.at(b), c.at(y.buffer), y.type, y.elements(), c.stream);
   });
 }

@@ -18,7 +18,7 @@ void lower(const graph::ZeroPad& op, Lowering& l) {
   const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * to.row + op.left * to.pixel;
   l.add_traffic(x.bytes());
-  l.step("copy", [=](const StepContext& c) {
+  l.emit("copy", [=](const CallContext& c) {
     fill_zeros(c.at(y.buffer), static_cast<std::size_t>(y.bytes()), c.stream);
     copy_box(c.at(x.buffer), from, c.at<std::byte>(y.buffer) + offset, to, x.n(), x.h(), x.w(),
              from.pixel, c.stream);
@@ -31,7 +31,7 @@ void lower(const graph::Crop& op, Lowering& l) {
   const Operand x = l.input(0, y.type);
   const BoxPitch from = make_pitch(x), to = make_pitch(y);
   const std::int64_t offset = op.top * from.row + op.left * from.pixel;
-  l.step("copy", [=](const StepContext& c) {
+  l.emit("copy", [=](const CallContext& c) {
     copy_box(c.at<std::byte>(x.buffer) + offset, from, c.at(y.buffer), to, y.n(), y.h(), y.w(),
              to.pixel, c.stream);
   });

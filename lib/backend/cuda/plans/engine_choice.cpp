@@ -42,7 +42,7 @@ bool uses_tensor_cores(const Descriptor& engine) {
 std::optional<EnginePlan> make_plan(Descriptor config, const CudnnDevice& device,
                                     const EngineRules& rules,
                                     const std::function<bool(const EnginePlan&)>& wanted,
-                                    std::vector<std::string>* refusals) {
+                                    std::vector<std::string>* rejections) {
   auto engines =
       config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   EnginePlan made;
@@ -64,14 +64,14 @@ std::optional<EnginePlan> make_plan(Descriptor config, const CudnnDevice& device
   } catch (const DeviceError& error) {
     refusal = error.what();
   }
-  if (refusals != nullptr) refusals->push_back(concat("engine ", made.engine, ": ", refusal));
+  if (rejections != nullptr) rejections->push_back(concat("engine ", made.engine, ": ", refusal));
   return std::nullopt;
 }
 
 // Calls offer(configuration) in the order of cuDNN's heuristics until it returns true.
 template <class Offer>
 void for_each_engine(const Descriptor& graph, const CudnnDevice& device,
-                     std::vector<std::string>* refusals, const Offer& offer) {
+                     std::vector<std::string>* rejections, const Offer& offer) {
   // Mode B estimates better than A, in about 10 ms, and equals A for graphs that it does not
   // support.
   for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -87,25 +87,25 @@ void for_each_engine(const Descriptor& graph, const CudnnDevice& device,
         if (offer(std::move(config))) return;
       }
     } catch (const DeviceError& error) {
-      if (refusals != nullptr) refusals->push_back(error.what());
+      if (rejections != nullptr) rejections->push_back(error.what());
     }
   }
 }
 
 class Choice {
  public:
-  Choice(const CudnnDevice& device, const EngineRules& rules, std::vector<std::string>* refusals)
-      : device_(device), rules_(rules), refusals_(refusals) {}
+  Choice(const CudnnDevice& device, const EngineRules& rules, std::vector<std::string>* rejections)
+      : device_(device), rules_(rules), rejections_(rejections) {}
 
   // Returns whether the engine of this configuration is to be taken.
   bool offer(Descriptor config) {
     const auto can_be_better = [this](const EnginePlan& candidate) {
       return !best_ || !fits(*best_) || candidate.tensor_cores;
     };
-    auto candidate = make_plan(std::move(config), device_, rules_, can_be_better, refusals_);
+    auto candidate = make_plan(std::move(config), device_, rules_, can_be_better, rejections_);
     if (!candidate) return false;
     if (!fits(*candidate)) {
-      refuse(*candidate, concat("wants ", candidate->workspace_bytes, " bytes"));
+      record_rejection(*candidate, concat("wants ", candidate->workspace_bytes, " bytes"));
     }
     if (!best_ || is_better(*candidate, *best_)) best_ = std::move(candidate);
     return fits(*best_) && (best_->tensor_cores || rules_.tensor_cores != TensorCores::kPreferred);
@@ -114,8 +114,9 @@ class Choice {
   std::optional<EnginePlan> best() && { return std::move(best_); }
 
  private:
-  void refuse(const EnginePlan& candidate, const std::string& why) {
-    if (refusals_ != nullptr) refusals_->push_back(concat("engine ", candidate.engine, ": ", why));
+  void record_rejection(const EnginePlan& candidate, const std::string& why) {
+    if (rejections_ != nullptr)
+      rejections_->push_back(concat("engine ", candidate.engine, ": ", why));
   }
 
   bool fits(const EnginePlan& engine) const {
@@ -130,7 +131,7 @@ class Choice {
 
   const CudnnDevice& device_;
   const EngineRules& rules_;
-  std::vector<std::string>* refusals_;
+  std::vector<std::string>* rejections_;
   std::optional<EnginePlan> best_;
 };
 
@@ -138,21 +139,21 @@ class Choice {
 
 std::optional<EnginePlan> choose_engine(const Descriptor& graph, const CudnnDevice& device,
                                         const EngineRules& rules,
-                                        std::vector<std::string>* refusals) {
-  Choice choice(device, rules, refusals);
-  for_each_engine(graph, device, refusals,
+                                        std::vector<std::string>* rejections) {
+  Choice choice(device, rules, rejections);
+  for_each_engine(graph, device, rejections,
                   [&choice](Descriptor config) { return choice.offer(std::move(config)); });
   return std::move(choice).best();
 }
 
 std::vector<EnginePlan> usable_engines(const Descriptor& graph, const CudnnDevice& device,
-                                       const EngineRules& rules, std::size_t most) {
+                                       const EngineRules& rules, std::size_t max_engines) {
   std::vector<EnginePlan> engines;
   const auto any = [](const EnginePlan&) { return true; };
   for_each_engine(graph, device, nullptr, [&](Descriptor config) {
     auto made = make_plan(std::move(config), device, rules, any, nullptr);
     if (made && made->workspace_bytes <= rules.workspace_limit) engines.push_back(std::move(*made));
-    return engines.size() >= most;
+    return engines.size() >= max_engines;
   });
   return engines;
 }

@@ -33,14 +33,14 @@ struct EnginePlan {
 };
 
 // Returns the first engine in the order of cuDNN's heuristics that meets the rules and accepts the
-// graph, if any. `refusals`, unless null, receives a line about each excluded engine.
+// graph, if any. `rejections`, unless null, receives a line about each excluded engine.
 std::optional<EnginePlan> choose_engine(const Descriptor& graph, const CudnnDevice& device,
                                         const EngineRules& rules,
-                                        std::vector<std::string>* refusals);
+                                        std::vector<std::string>* rejections);
 
-// Returns at most `most` engines that meet the rules and accept the graph, in the order of cuDNN's
-// heuristics. The workspace limit of the rules is strict here.
+// Returns at most `max_engines` engines that meet the rules and accept the graph, in the order of
+// cuDNN's heuristics. The workspace limit of the rules is strict here.
 std::vector<EnginePlan> usable_engines(const Descriptor& graph, const CudnnDevice& device,
-                                       const EngineRules& rules, std::size_t most);
+                                       const EngineRules& rules, std::size_t max_engines);
 
 }  // namespace trainer::backend::cuda

@@ -293,14 +293,14 @@ class CublasPlanner final : public MatmulPlanner {
   }
 
   // At least one; those with an epilogue come first.
-  std::vector<Chosen> algorithms(const MatmulProblem& problem, int most) const {
+  std::vector<Chosen> algorithms(const MatmulProblem& problem, int max_count) const {
     std::vector<Chosen> found;
     std::string reason;
     if (const auto epilogue = find_epilogue(problem)) {
-      add_algorithms(problem, *epilogue, true, most, found, reason);
+      add_algorithms(problem, *epilogue, true, max_count, found, reason);
     }
-    if (problem.bias && (found.empty() || most > 1)) {
-      add_algorithms(problem, CUBLASLT_EPILOGUE_DEFAULT, false, most, found, reason);
+    if (problem.bias && (found.empty() || max_count > 1)) {
+      add_algorithms(problem, CUBLASLT_EPILOGUE_DEFAULT, false, max_count, found, reason);
     }
     if (!found.empty()) return found;
     throw DeviceError(concat("cuBLASLt has no algorithm for the ", to_string(problem), " (", reason,
@@ -308,18 +308,18 @@ class CublasPlanner final : public MatmulPlanner {
   }
 
   void add_algorithms(const MatmulProblem& problem, cublasLtEpilogue_t epilogue, bool fused,
-                      int most, std::vector<Chosen>& found, std::string& reason) const {
+                      int max_count, std::vector<Chosen>& found, std::string& reason) const {
     const Parts parts(problem, epilogue);
-    std::vector<cublasLtMatmulHeuristicResult_t> results(most);
+    std::vector<cublasLtMatmulHeuristicResult_t> results(max_count);
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_.get(), parts.description.get(), parts.b.get(), parts.a.get(), parts.c.get(),
-        parts.c.get(), preference_.get(), most, results.data(), &count);
+        parts.c.get(), preference_.get(), max_count, results.data(), &count);
     if (status != CUBLAS_STATUS_SUCCESS || count < 1) {
       reason = cublasLtGetStatusName(status);
       return;
     }
-    results.resize(std::min(count, most));
+    results.resize(std::min(count, max_count));
     for (const cublasLtMatmulHeuristicResult_t& result : results) {
       if (result.state == CUBLAS_STATUS_SUCCESS) {
         found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize), fused});

@@ -42,7 +42,7 @@ __global__ void begin_call_kernel(StepScalars values, StepScalars* scalars, Step
 __global__ void mark_time_kernel(std::uint64_t* at) { *at = nanoseconds(); }
 
 __global__ void stop_clock_kernel(StepClock* clock, int phase, const ClockSpan* spans, int count,
-                                  StepNumbers* numbers) {
+                                  DeviceResult* result) {
   add_lap(clock, phase);
   std::uint64_t hidden = 0;
   for (int i = 0; i < count; ++i) {
@@ -53,7 +53,7 @@ __global__ void stop_clock_kernel(StepClock* clock, int phase, const ClockSpan* 
   const auto seconds = [clock](ClockPhase of) {
     return static_cast<double>(clock->sums[static_cast<int>(of)]) * 1e-9;
   };
-  PhaseTimes& times = numbers->times;
+  PhaseTimes& times = result->times;
   times.measured = true;
   times.copy = seconds(ClockPhase::kCopy);
   times.forward = seconds(ClockPhase::kForward);
@@ -83,9 +83,9 @@ void mark_time(std::uint64_t* at, cudaStream_t stream) {
 }
 
 void stop_clock(StepClock* clock, ClockPhase phase, const ClockSpan* spans, int count,
-                StepNumbers* numbers, cudaStream_t stream) {
+                DeviceResult* result, cudaStream_t stream) {
   launch("stop_clock", stop_clock_kernel, 1, 1, 0, stream, clock, static_cast<int>(phase), spans,
-         count, numbers);
+         count, result);
 }
 
 }  // namespace trainer::backend::cuda

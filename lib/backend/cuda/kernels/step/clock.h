@@ -35,9 +35,9 @@ void lap_clock(StepClock* clock, ClockPhase phase, cudaStream_t stream);
 void begin_call(const StepScalars& values, StepScalars* scalars, StepClock* from, StepClock* to,
                 cudaStream_t stream);
 void mark_time(std::uint64_t* at, cudaStream_t stream);
-// Adds a lap and writes numbers->times: the sums of the phases, and as all_reduce_hidden the part
+// Adds a lap and writes result->times: the sums of the phases, and as all_reduce_hidden the part
 // of the spans before waited_since.
 void stop_clock(StepClock* clock, ClockPhase phase, const ClockSpan* spans, int count,
-                StepNumbers* numbers, cudaStream_t stream);
+                DeviceResult* result, cudaStream_t stream);
 
 }  // namespace trainer::backend::cuda

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __device__ inline float clip_scale(double squares, float limit) {
-  const double norm = sqrt(squares), most = static_cast<double>(limit);
-  return static_cast<float>(norm > most ? most / norm : 1.0);
+  const double norm = sqrt(squares), max_norm = static_cast<double>(limit);
+  return static_cast<float>(norm > max_norm ? max_norm / norm : 1.0);
 }
 
 // One block. A warp takes every 32nd segment; its lanes add up the squares of the chunks.
@@ -62,12 +62,12 @@ __global__ void __launch_bounds__(kClipThreads)
 // One block.
 __global__ void __launch_bounds__(kClipThreads)
     gradient_norm_kernel(const double* squares, std::int64_t count, const StepState* state,
-                         StepNumbers* numbers) {
+                         DeviceResult* result) {
   if (state->updates_now == 0) return;
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += squares[i];
   sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) numbers->gradient_norm = sqrt(sum);
+  if (threadIdx.x == 0) result->gradient_norm = sqrt(sum);
 }
 
 }  // namespace
@@ -87,9 +87,9 @@ void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
 }
 
 void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
-                   StepNumbers* numbers, cudaStream_t stream) {
+                   DeviceResult* result, cudaStream_t stream) {
   launch("gradient_norm", gradient_norm_kernel, 1, kClipThreads, kWarp * sizeof(double), stream,
-         squares, count, state, numbers);
+         squares, count, state, result);
 }
 
 }  // namespace trainer::backend::cuda

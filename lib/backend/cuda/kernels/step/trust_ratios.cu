@@ -47,14 +47,14 @@ __global__ void __launch_bounds__(kThreads)
     *rates = make_rates(s, chunk.segment, {clip_scales, nullptr}, *scalars, *state);
   }
   __syncthreads();
-  LambSquares own{0, 0};
+  LambSquares sum{0, 0};
   if (chunk.first % 4 == 0) {
-    add_squares<4>(s, *rates, buffers, chunk, own);
+    add_squares<4>(s, *rates, buffers, chunk, sum);
   } else {
-    add_squares<1>(s, *rates, buffers, chunk, own);
+    add_squares<1>(s, *rates, buffers, chunk, sum);
   }
-  sum_over_block(own, sums);
-  if (threadIdx.x == 0) squares[blockIdx.x] = own;
+  sum_over_block(sum, sums);
+  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
 // One block computes the ratio of one segment.

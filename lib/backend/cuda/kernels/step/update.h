@@ -71,14 +71,14 @@ void check_gradients(const float* gradients, std::int64_t count, StepState* stat
 // Decides on the device what this call does. Without ranks `trailer` is null and the call's own
 // all_finite counts, otherwise trailer[0] (the number of ranks that are not finite) must be 0.
 // updates_now = scalars->apply and finite and not stopped and not overflowed; writes
-// numbers->finite and numbers->skipped, and NaN as the gradient_norm; `stopped` follows
+// result->finite and result->skipped, and NaN as the gradient_norm; `stopped` follows
 // backend::Scalars::stop_when_not_finite. With `dynamic_loss_scale` the scale is halved (not
 // below 1) after an overflow and doubled (up to 2^24) after 2000 updates without one.
 void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
-                   StepState* state, StepNumbers* numbers, cudaStream_t stream);
-// Begins a call: finite and all_finite from the numbers of its parts and from the calls before
+                   StepState* state, DeviceResult* result, cudaStream_t stream);
+// Begins a call: finite and all_finite from the results of its parts and from the calls before
 // (scalars->accumulate; stopped).
-void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepState* state,
+void settle_finite(const DeviceResult* result, const StepScalars* scalars, StepState* state,
                    cudaStream_t stream);
 
 // squares[i] = sum over chunk i of (g / gradients_scale + 2 l2 w + l1 sign(w))^2, in double.
@@ -111,8 +111,8 @@ void trust_ratios(const UpdateSegment* segments, std::int64_t segment_count,
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
             const UpdateBuffers& buffers, const SegmentScales& scales, const StepScalars* scalars,
             const StepState* state, double* squares, cudaStream_t stream);
-// numbers->gradient_norm = sqrt(sum of squares), if state->updates_now.
+// result->gradient_norm = sqrt(sum of squares), if state->updates_now.
 void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
-                   StepNumbers* numbers, cudaStream_t stream);
+                   DeviceResult* result, cudaStream_t stream);
 
 }  // namespace trainer::backend::cuda

@@ -39,7 +39,7 @@ __device__ inline void change_loss_scale(StepState& state) {
 // One thread.
 __global__ void decide_update_kernel(const float* trailer, bool dynamic_loss_scale,
                                      const StepScalars* scalars, StepState* state,
-                                     StepNumbers* numbers) {
+                                     DeviceResult* result) {
   StepState now = *state;
   const bool all_finite = trailer != nullptr ? trailer[0] == 0.0f : now.all_finite != 0;
   const bool apply = scalars->apply != 0;
@@ -51,18 +51,18 @@ __global__ void decide_update_kernel(const float* trailer, bool dynamic_loss_sca
   const bool overflowed = now.overflowed != 0;
   now.updates_now = apply && finite && !overflowed ? 1 : 0;
   if (scalars->stop_when_not_finite != 0 && !finite) now.stopped = 1;
-  numbers->finite = finite;
-  numbers->skipped = apply && finite && overflowed;
-  numbers->gradient_norm = nan("");
+  result->finite = finite;
+  result->skipped = apply && finite && overflowed;
+  result->gradient_norm = nan("");
   now.gradients_scale = now.loss_scale;
   if (dynamic_loss_scale && apply && finite) change_loss_scale(now);
   *state = now;
 }
 
 // One thread.
-__global__ void settle_finite_kernel(const StepNumbers* numbers, const StepScalars* scalars,
+__global__ void settle_finite_kernel(const DeviceResult* result, const StepScalars* scalars,
                                      StepState* state) {
-  const bool finite = numbers->finite && state->stopped == 0;
+  const bool finite = result->finite && state->stopped == 0;
   const bool before = scalars->accumulate == 0 || state->all_finite != 0;
   state->finite = finite ? 1 : 0;
   state->all_finite = finite && before ? 1 : 0;
@@ -80,14 +80,14 @@ void check_gradients(const float* gradients, std::int64_t count, StepState* stat
 }
 
 void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
-                   StepState* state, StepNumbers* numbers, cudaStream_t stream) {
+                   StepState* state, DeviceResult* result, cudaStream_t stream) {
   launch("decide_update", decide_update_kernel, 1, 1, 0, stream, trailer, dynamic_loss_scale,
-         scalars, state, numbers);
+         scalars, state, result);
 }
 
-void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepState* state,
+void settle_finite(const DeviceResult* result, const StepScalars* scalars, StepState* state,
                    cudaStream_t stream) {
-  launch("settle_finite", settle_finite_kernel, 1, 1, 0, stream, numbers, scalars, state);
+  launch("settle_finite", settle_finite_kernel, 1, 1, 0, stream, result, scalars, state);
 }
 
 }  // namespace trainer::backend::cuda

@@ -1,4 +1,4 @@
-#include "train/schedule/step_verdict.h"
+#include "train/schedule/step_summary.h"
 
 #include <doctest/doctest.h>
 
@@ -7,28 +7,28 @@ namespace {
 
 using hooks::Request;
 
-StepVerdict sum_verdicts(const std::vector<StepVerdict>& ranks) {
-  StepVerdict::Numbers sum{};
-  for (const StepVerdict& rank : ranks) {
-    const StepVerdict::Numbers numbers = rank.to_numbers();
+StepSummary sum_of(const std::vector<StepSummary>& ranks) {
+  StepSummary::Values sum{};
+  for (const StepSummary& rank : ranks) {
+    const StepSummary::Values numbers = rank.to_values();
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += numbers[i];
   }
-  return StepVerdict::from_sum(sum);
+  return StepSummary::from_sum(sum);
 }
 
 }  // namespace
 
-TEST_CASE("StepVerdict: each field alone is kept by the sum over ranks") {
+TEST_CASE("StepSummary: each field alone is kept by the sum over ranks") {
   const auto check = [](const auto& set, const auto& get) {
-    StepVerdict own;
+    StepSummary own;
     set(own);
-    const StepVerdict verdict = sum_verdicts({own, {}});
-    CHECK(get(verdict));
-    CHECK_FALSE(get(sum_verdicts({{}, {}})));
+    const StepSummary summary = sum_of({own, {}});
+    CHECK(get(summary));
+    CHECK_FALSE(get(sum_of({{}, {}})));
     // It is not another field.
-    StepVerdict rest = verdict;
-    CHECK(sum_verdicts({own}).to_numbers() == own.to_numbers());
-    CHECK(rest.to_numbers() == own.to_numbers());
+    StepSummary rest = summary;
+    CHECK(sum_of({own}).to_values() == own.to_values());
+    CHECK(rest.to_values() == own.to_values());
   };
   check([](auto& v) { v.loss = 0.5; }, [](const auto& v) { return v.loss == 0.5; });
   check([](auto& v) { v.accuracy = 0.25; }, [](const auto& v) { return v.accuracy == 0.25; });
@@ -45,23 +45,23 @@ TEST_CASE("StepVerdict: each field alone is kept by the sum over ranks") {
         [](const auto& v) { return v.sample_ids == 0x8123456789abcdefu; });
 }
 
-TEST_CASE("StepVerdict: losses are summed over ranks, the penalty is not") {
-  StepVerdict one, two, three;
+TEST_CASE("StepSummary: losses are summed over ranks, the penalty is not") {
+  StepSummary one, two, three;
   one.loss = 1;
   two.loss = 0.5;
   one.penalty = 3;
   two.penalty = 3;
-  const StepVerdict verdict = sum_verdicts({one, two, three});
-  CHECK(verdict.loss == 1.5);
-  CHECK(verdict.penalty == 3.0);
+  const StepSummary summary = sum_of({one, two, three});
+  CHECK(summary.loss == 1.5);
+  CHECK(summary.penalty == 3.0);
 }
 
-TEST_CASE("StepVerdict: hashes of samples are summed modulo 2^64") {
-  StepVerdict one, two, three;
+TEST_CASE("StepSummary: hashes of samples are summed modulo 2^64") {
+  StepSummary one, two, three;
   one.sample_ids = 0xffffffffffffffffu;
   two.sample_ids = 0xffffffff00000003u;
   three.sample_ids = 7;
-  CHECK(sum_verdicts({one, two, three}).sample_ids == 0xffffffff00000009u);
+  CHECK(sum_of({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
 TEST_CASE("DueActions::merge keeps the strongest request and the actions of both") {

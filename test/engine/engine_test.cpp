@@ -1,4 +1,4 @@
-#include "engine/replicas.h"
+#include "engine/engine.h"
 
 #include <doctest/doctest.h>
 
@@ -44,12 +44,12 @@ graph::Graph make_model(const config::Config& config) {
   return model::build_model(config.model, config.data, spec, 1);
 }
 
-std::unique_ptr<Replicas> make(const config::Config& config,
-                               cluster::Communicator* workers = nullptr) {
-  auto replicas = std::make_unique<Replicas>(make_model(config), config, open_backends_for(config),
-                                             Engine::Use::kTrain, workers);
-  replicas->initialise(3);
-  return replicas;
+std::unique_ptr<Engine> make(const config::Config& config,
+                             cluster::Communicator* workers = nullptr) {
+  auto engine = std::make_unique<Engine>(make_model(config), config, open_backends_for(config),
+                                         Use::kTrain, workers);
+  engine->initialise(3);
+  return engine;
 }
 
 struct Samples {
@@ -86,7 +86,7 @@ Floats copy(std::span<const float> values, std::int64_t count) {
 
 }  // namespace
 
-TEST_CASE("Replicas: ordered sums equal one replica bit by bit in training and evaluation") {
+TEST_CASE("Engine: ordered sums equal one replica bit by bit in training and evaluation") {
   const auto one = make(build_config(1, 16, true));
   const auto two = make(build_config(2, 8, true)), four = make(build_config(4, 4, true));
   CHECK(four->count() == 4);
@@ -96,26 +96,26 @@ TEST_CASE("Replicas: ordered sums equal one replica bit by bit in training and e
     const Samples batch(samples, static_cast<int>(update));
     const backend::Scalars scalars = make_scalars(samples, ++update);
     StepResult expected;
-    for (const auto& replicas : {one.get(), two.get(), four.get()}) {
-      const StepResult result = replicas->step(batch.of(samples), scalars);
+    for (const auto& engine : {one.get(), two.get(), four.get()}) {
+      const StepResult result = engine->step(batch.of(samples), scalars);
       CHECK(result.finite);
-      const std::span<const float> losses = replicas->losses();
+      const std::span<const float> losses = engine->losses();
       CHECK(result.loss == doctest::Approx(std::accumulate(losses.begin(), losses.end(), 0.0)));
-      if (replicas == one.get()) expected = result;
+      if (engine == one.get()) expected = result;
       CHECK(result.correct == expected.correct);
       CHECK(copy(losses, samples) == copy(one->losses(), samples));
-      replicas->check_equal();
-      CHECK(replicas->parameters_sha256() == one->parameters_sha256());
+      engine->check_equal();
+      CHECK(engine->replica().parameters_sha256() == one->replica().parameters_sha256());
     }
-    for (const auto& replicas : {one.get(), two.get(), four.get()}) {
-      replicas->evaluate(batch.of(samples));
-      CHECK(copy(replicas->evaluated_losses(), samples) == copy(one->evaluated_losses(), samples));
-      CHECK(copy(replicas->logits(), 3 * samples) == copy(one->logits(), 3 * samples));
+    for (const auto& engine : {one.get(), two.get(), four.get()}) {
+      engine->evaluate(batch.of(samples));
+      CHECK(copy(engine->evaluated_losses(), samples) == copy(one->evaluated_losses(), samples));
+      CHECK(copy(engine->logits(), 3 * samples) == copy(one->logits(), 3 * samples));
     }
   }
 }
 
-TEST_CASE("Replicas: parallel.evaluate false lets one replica evaluate as all do bit by bit") {
+TEST_CASE("Engine: parallel.evaluate false lets one replica evaluate as all do bit by bit") {
   for (const bool ordered : {false, true}) {
     config::Config config = build_config(2, 8, ordered);
     const auto spread = make(config);
@@ -125,19 +125,18 @@ TEST_CASE("Replicas: parallel.evaluate false lets one replica evaluate as all do
     CHECK(alone->evaluation_batch() == 8);
     for (const std::int64_t samples : {8, 5, 1}) {
       const Samples batch(samples, 1);
-      for (const auto& replicas : {spread.get(), alone.get()}) {
-        replicas->step(batch.of(samples), make_scalars(samples));
-        replicas->evaluate(batch.of(samples));
+      for (const auto& engine : {spread.get(), alone.get()}) {
+        engine->step(batch.of(samples), make_scalars(samples));
+        engine->evaluate(batch.of(samples));
       }
       CHECK(copy(alone->evaluated_losses(), samples) == copy(spread->evaluated_losses(), samples));
       CHECK(copy(alone->logits(), 3 * samples) == copy(spread->logits(), 3 * samples));
     }
-    CHECK(alone->parameters_sha256() == spread->parameters_sha256());
+    CHECK(alone->replica().parameters_sha256() == spread->replica().parameters_sha256());
   }
 }
 
-TEST_CASE(
-    "Replicas: parallel.evaluate false with frozen layers lets one of several ranks evaluate") {
+TEST_CASE("Engine: parallel.evaluate false with frozen layers lets one of several ranks evaluate") {
   const char* const frozen =
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
   for (const bool ordered : {false, true}) {
@@ -150,16 +149,16 @@ TEST_CASE(
     for (std::size_t i = 0; i < images.size(); ++i)
       images[i] = static_cast<std::uint8_t>(i * 37 % 251);
     const std::vector<std::int32_t> labels{1, 2};
-    Replicas one(model, config, open_backends_for(config), Engine::Use::kTrain);
+    Engine one(model, config, open_backends_for(config), Use::kTrain);
     one.initialise(3);
     one.evaluate({2, images.data(), false, labels.data()});
     auto workers = cluster::make_local_group(2);
     ThreadTeam team(2);
     team.run([&](int worker) {
-      Replicas mine(model, config, open_backends_for(config, 2), Engine::Use::kTrain,
-                    workers[static_cast<std::size_t>(worker)].get());
+      Engine mine(model, config, open_backends_for(config, 2), Use::kTrain,
+                  workers[static_cast<std::size_t>(worker)].get());
       mine.initialise(3);
-      REQUIRE(mine.prefix() != nullptr);
+      REQUIRE(mine.replica().prefix() != nullptr);
       if (worker > 0) return;
       mine.evaluate({2, images.data(), false, labels.data()});
       CHECK(copy(mine.evaluated_losses(), 2) == copy(one.evaluated_losses(), 2));
@@ -167,7 +166,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Replicas: two workers train like one process") {
+TEST_CASE("Engine: two workers train like one process") {
   const auto alone = make(build_config(4, 4, true));
   auto workers = cluster::make_local_group(2);
   std::vector<std::string> hashes(2);
@@ -185,13 +184,13 @@ TEST_CASE("Replicas: two workers train like one process") {
       if (worker == 0) alone->step(batch.of(samples), make_scalars(samples));
     }
     mine->check_equal();
-    hashes[w] = mine->parameters_sha256();
+    hashes[w] = mine->replica().parameters_sha256();
   });
-  CHECK(hashes[0] == alone->parameters_sha256());
+  CHECK(hashes[0] == alone->replica().parameters_sha256());
   CHECK(hashes[1] == hashes[0]);
 }
 
-TEST_CASE("Replicas::times: phases of each replica take at most the time of the call in total") {
+TEST_CASE("Engine::times: phases of each replica take at most the time of the call in total") {
   const auto add_seconds = [](const backend::PhaseTimes& times) {
     return times.copy + times.forward + times.backward + times.all_reduce + times.update;
   };
@@ -220,14 +219,15 @@ TEST_CASE("Replicas::times: phases of each replica take at most the time of the 
   }
 }
 
-TEST_CASE("Replicas: inputs are copied to the device during the call before") {
+TEST_CASE("Engine: inputs are copied to the device during the call before") {
   constexpr std::int64_t kCount = 16;
   const auto config = build_config(1, kCount, false);
-  Replicas engine(model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1),
-                  config, open_backends_for(config), Engine::Use::kTrain);
+  Engine engine(model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1),
+                config, open_backends_for(config), Use::kTrain);
   engine.initialise(3);
-  if (engine.launches_in_flight() < 2) TRAINER_SKIP("a launch blocks until the call is done");
-  const std::int64_t bytes = kCount * engine.engine(0).image_bytes();
+  if (engine.replica().launches_in_flight() < 2)
+    TRAINER_SKIP("a launch blocks until the call is done");
+  const std::int64_t bytes = kCount * engine.replica().image_bytes();
   const HostAllocator allocate = engine.host_allocator();
   constexpr std::uint64_t kCalls = 8;
   std::vector<HostBuffer> images;
@@ -255,15 +255,15 @@ TEST_CASE("Replicas: inputs are copied to the device during the call before") {
     CHECK(copies[call] < copies.front() - seconds / 2);
 }
 
-TEST_CASE("Replicas::times: the time of frozen layers is part of the forward phase") {
+TEST_CASE("Engine::times: the time of frozen layers is part of the forward phase") {
   constexpr std::int64_t kCount = 4;
   const auto config = build_config(
       1, kCount, false,
       "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}");
-  Replicas engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-                  config, open_backends_for(config), Engine::Use::kTrain);
+  Engine engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
+                config, open_backends_for(config), Use::kTrain);
   engine.initialise(3);
-  REQUIRE(engine.prefix() != nullptr);
+  REQUIRE(engine.replica().prefix() != nullptr);
   const std::vector<std::uint8_t> images(static_cast<std::size_t>(kCount * 32 * 32 * 3), 7);
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(kCount), 1);
   // The smallest of several, which no other process on the machine has lengthened.
@@ -272,7 +272,7 @@ TEST_CASE("Replicas::times: the time of frozen layers is part of the forward pha
     engine.step({kCount, images.data(), false, labels.data()}, make_scalars(kCount, update));
     with_prefix = std::min(with_prefix, engine.times()[0].forward);
     const auto* from = static_cast<const char*>(engine.read_features(kCount));
-    const std::vector<char> features(from, from + kCount * engine.engine(0).input_bytes());
+    const std::vector<char> features(from, from + kCount * engine.replica().input_bytes());
     engine.step({kCount, features.data(), true, labels.data()}, make_scalars(kCount, update));
     without = std::min(without, engine.times()[0].forward);
   }
@@ -280,16 +280,16 @@ TEST_CASE("Replicas::times: the time of frozen layers is part of the forward pha
   if (engine.times()[0].measured && !test::uses_reference_backend()) CHECK(with_prefix > without);
 }
 
-TEST_CASE("Replicas::check_equal: the error of a variable that differs has its name and rank") {
-  const auto replicas = make(build_config(3, 4, false));
-  CHECK_NOTHROW(replicas->check_equal());
-  for (checkpoint::Tensor tensor : replicas->tensors()) {
+TEST_CASE("Engine::check_equal: the error of a variable that differs has its name and rank") {
+  const auto engine = make(build_config(3, 4, false));
+  CHECK_NOTHROW(engine->check_equal());
+  for (checkpoint::Tensor tensor : engine->replica().tensors()) {
     if (tensor.name != "conv2d/bias") continue;
     tensor.values[1] = -0.0f;  // equal to what it was, but not in its bits
-    replicas->engine(2).write({tensor});
+    engine->replica(2).write({tensor});
   }
   try {
-    replicas->check_equal();
+    engine->check_equal();
     FAIL("the difference was not seen");
   } catch (const CheckError& error) {
     const std::string what = error.what();
@@ -300,34 +300,34 @@ TEST_CASE("Replicas::check_equal: the error of a variable that differs has its n
 }
 
 TEST_CASE(
-    "Replicas: the loss of one replica is not finite, so no update follows and the layer is "
+    "Engine: the loss of one replica is not finite, so no update follows and the layer is "
     "found") {
-  const auto replicas =
+  const auto engine =
       make(build_config(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
-  const std::string before = replicas->parameters_sha256();
+  const std::string before = engine->replica().parameters_sha256();
   const Samples batch(8, 1);
   std::vector<float> targets(24, 0.5f);
   targets[20] = std::numeric_limits<float>::infinity();
   const backend::Scalars scalars = make_scalars(8);
   const HostBatch given{8, batch.images.data(), false, targets.data()};
-  CHECK_FALSE(replicas->step(given, scalars).finite);
-  CHECK(replicas->parameters_sha256() == before);
-  replicas->check_equal();
-  for (checkpoint::Tensor tensor : replicas->tensors()) {
+  CHECK_FALSE(engine->step(given, scalars).finite);
+  CHECK(engine->replica().parameters_sha256() == before);
+  engine->check_equal();
+  for (checkpoint::Tensor tensor : engine->replica().tensors()) {
     if (tensor.name != "dense/kernel") continue;
     tensor.values[0] = std::numeric_limits<float>::infinity();
-    replicas->engine(1).write({tensor});
+    engine->replica(1).write({tensor});
   }
-  CHECK(replicas->find_not_finite(given, scalars).find("dense/kernel") != std::string::npos);
+  CHECK(engine->find_not_finite(given, scalars).find("dense/kernel") != std::string::npos);
 }
 
-TEST_CASE("Replicas: an error in the thread of one replica is thrown to the caller") {
+TEST_CASE("Engine: an error in the thread of one replica is thrown to the caller") {
   const Samples batch(10, 1);  // outlives the replicas, which may still read it after an error
-  const auto replicas = make(build_config(2, 4, true));
-  CHECK_THROWS_AS(replicas->step(batch.of(10), make_scalars(10)), std::logic_error);
+  const auto engine = make(build_config(2, 4, true));
+  CHECK_THROWS_AS(engine->step(batch.of(10), make_scalars(10)), std::logic_error);
 }
 
-TEST_CASE("Replicas: batch_norm with ordered sums is an error at the line of the layer") {
+TEST_CASE("Engine: batch_norm with ordered sums is an error at the line of the layer") {
   const config::Config config =
       build_config(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
   try {

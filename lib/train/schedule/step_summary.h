@@ -23,8 +23,8 @@ struct DueActions {
   void merge(const DueActions& other);
 };
 
-// Holds this rank's share before the agreement, and the same on all ranks after it.
-struct StepVerdict {
+// A rank's share of the summary before the agreement; the summary of all ranks after it.
+struct StepSummary {
   double loss = 0;                // mean loss of the step without penalty; a rank gives its share
   double accuracy = 0;            // mean accuracy; a rank gives its share
   std::optional<double> penalty;  // L2 penalty; nothing from a rank without samples
@@ -32,12 +32,12 @@ struct StepVerdict {
   bool unreadable = false;       // true if the data of a later step cannot be read
   std::uint64_t sample_ids = 0;  // hooks::Progress::sample_ids, the shares summed modulo 2^64
 
-  // The verdict is the element-wise sum of the numbers of all ranks. Ranks other than the chief
-  // give zeros for the numbers that follow from its clock and hooks.
-  static constexpr std::size_t kNumbers = 12;
-  using Numbers = std::array<double, kNumbers>;
-  Numbers to_numbers() const;
-  static StepVerdict from_sum(const Numbers& sum);
+  // The summary is the element-wise sum of the values of all ranks. Ranks other than the chief
+  // give zeros for the values that follow from its clock and hooks.
+  static constexpr std::size_t kValues = 12;
+  using Values = std::array<double, kValues>;
+  Values to_values() const;
+  static StepSummary from_sum(const Values& sum);
 };
 
 }  // namespace trainer::train

@@ -1,4 +1,4 @@
-#include "train/schedule/step_verdict.h"
+#include "train/schedule/step_summary.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ void DueActions::merge(const DueActions& other) {
   request = std::max(request, other.request);
 }
 
-StepVerdict::Numbers StepVerdict::to_numbers() const {
+StepSummary::Values StepSummary::to_values() const {
   const auto flag = [](bool value) { return value ? 1.0 : 0.0; };
   return {loss,
           accuracy,
@@ -36,23 +36,23 @@ StepVerdict::Numbers StepVerdict::to_numbers() const {
           static_cast<double>(sample_ids >> 32)};
 }
 
-StepVerdict StepVerdict::from_sum(const Numbers& sum) {
+StepSummary StepSummary::from_sum(const Values& sum) {
   const auto [loss, accuracy, interrupted, evaluate, save, wants_save, wants_stop, penalty,
               penalties, unreadable, ids_low, ids_high] = sum;
-  StepVerdict verdict;
-  verdict.loss = loss;
-  verdict.accuracy = accuracy;
-  verdict.due.interrupted = interrupted > 0;
-  verdict.due.evaluate = evaluate > 0;
-  verdict.due.save = save > 0;
-  if (wants_save > 0) verdict.due.request = Request::kSave;
-  if (wants_stop > 0) verdict.due.request = Request::kStop;
+  StepSummary summary;
+  summary.loss = loss;
+  summary.accuracy = accuracy;
+  summary.due.interrupted = interrupted > 0;
+  summary.due.evaluate = evaluate > 0;
+  summary.due.save = save > 0;
+  if (wants_save > 0) summary.due.request = Request::kSave;
+  if (wants_stop > 0) summary.due.request = Request::kStop;
   // All ranks that have a penalty have the same one.
-  if (penalties > 0) verdict.penalty = penalty / penalties;
-  verdict.unreadable = unreadable > 0;
-  verdict.sample_ids =
+  if (penalties > 0) summary.penalty = penalty / penalties;
+  summary.unreadable = unreadable > 0;
+  summary.sample_ids =
       static_cast<std::uint64_t>(ids_low) + (static_cast<std::uint64_t>(ids_high) << 32);
-  return verdict;
+  return summary;
 }
 
 }  // namespace trainer::train
