@@ -90,9 +90,9 @@ Debugging debugging_from_environment() {
 // cuDNN or cuBLASLt.
 template <class Planner>
 std::shared_ptr<Planner> share_on_device(std::unique_ptr<Planner> planner, int device) {
-  return {planner.release(), [device](Planner* mine) {
+  return {planner.release(), [device](Planner* pointer) {
             choose_device(device);
-            delete mine;
+            delete pointer;
           }};
 }
 
@@ -118,7 +118,7 @@ Machine open_machine(int device, const DeviceOptions& options,
     planning.shared = products.shared = shared;
     products.device = describe(properties, machine.driver);
   }
-  machine.convolutions = share_on_device(make_convolution_planner(planning), device);
+  machine.convolutions = share_on_device(std::make_unique<ConvolutionPlanner>(planning), device);
   machine.matmuls = share_on_device(make_matmul_planner(products), device);
   machine.peers = std::move(peers);
   machine.debugging = debugging_from_environment();
@@ -135,7 +135,7 @@ Machine planned_machine(const GpuModel& model, const std::string& plan_cache) {
   PlannerOptions planning;
   planning.cache = plan_cache;
   planning.device_properties = cudnn_properties(model);
-  machine.convolutions = make_convolution_planner(planning);
+  machine.convolutions = std::make_shared<ConvolutionPlanner>(planning);
   machine.matmuls = make_matmul_bounds();
   return machine;
 }

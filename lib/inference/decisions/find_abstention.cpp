@@ -27,7 +27,7 @@ results::Abstention find_abstention(const OpenedModel& opened, engine::Engine& e
                                     const results::PredictOptions& options, double error,
                                     const std::function<void(const std::string&)>& warn) {
   const std::string reason =
-      engine::why_no_class_probabilities(opened.config.model.loss, engine.outputs());
+      engine::why_no_class_probabilities(opened.config.model.loss, engine.replica().outputs());
   if (!reason.empty()) {
     throw ConfigError({}, concat("--abstain needs a model that gives each image one class, but of ",
                                  printable(opened.path), ' ', reason));

@@ -16,21 +16,21 @@ constexpr const char* kLayer = "normalization";
 // The factor of Keras's Rescaling layer, in float32 as in data.preprocess.
 constexpr double kRescaling = static_cast<double>(1.0f / 255.0f);
 
-struct Numbers {
+struct Normalization {
   Tensor mean, variance;  // for pixels from 0 to 1
 };
-Numbers normalization_numbers(const graph::Preprocess& preprocess) {
+Normalization make_normalization(const graph::Preprocess& preprocess) {
   const auto channels = std::ssize(preprocess.mean);
   const double scale = static_cast<double>(preprocess.scale) / kRescaling;
-  Numbers numbers{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
+  Normalization normalization{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
   for (const float value : preprocess.mean) {
-    numbers.mean.values.push_back(static_cast<float>(static_cast<double>(value) / scale));
+    normalization.mean.values.push_back(static_cast<float>(static_cast<double>(value) / scale));
   }
   for (const float value : preprocess.std) {
     const double deviation = static_cast<double>(value) / scale;
-    numbers.variance.values.push_back(static_cast<float>(deviation * deviation));
+    normalization.variance.values.push_back(static_cast<float>(deviation * deviation));
   }
-  return numbers;
+  return normalization;
 }
 
 bool is_near(const std::vector<float>& a, const std::vector<float>& b) {
@@ -66,26 +66,27 @@ const graph::Preprocess& find_preprocess(const graph::Graph& graph) {
 }
 
 std::vector<checkpoint::KerasLayer> keras_preprocessing(const graph::Graph& graph) {
-  const auto [mean, variance] = normalization_numbers(find_preprocess(graph));
+  const auto [mean, variance] = make_normalization(find_preprocess(graph));
   const Tensor count{"count", {}, {0}};
   return {{"rescaling", "Rescaling", {}},
           {kLayer, "Normalization", {{"mean", mean}, {"variance", variance}, {"count", count}}}};
 }
 
 void remove_normalization(std::vector<Tensor>& file, const graph::Graph& graph) {
-  const Numbers numbers = normalization_numbers(find_preprocess(graph));
+  const Normalization normalization = make_normalization(find_preprocess(graph));
   std::vector<float> deviation;
-  for (const float value : numbers.variance.values) deviation.push_back(std::sqrt(value));
+  for (const float value : normalization.variance.values) deviation.push_back(std::sqrt(value));
   const auto is_normalization = [](const Tensor& tensor) {
     return is_normalization_weight(tensor.name);
   };
   const bool is_same = std::ranges::all_of(file, [&](const Tensor& tensor) {
     if (!is_normalization(tensor)) return true;
     if (tensor.name.ends_with("/mean") || tensor.name.ends_with("/0")) {
-      return is_near(tensor.values, numbers.mean.values);
+      return is_near(tensor.values, normalization.mean.values);
     }
     if (tensor.name.ends_with("/variance") || tensor.name.ends_with("/1")) {
-      return is_near(tensor.values, numbers.variance.values) || is_near(tensor.values, deviation);
+      return is_near(tensor.values, normalization.variance.values) ||
+             is_near(tensor.values, deviation);
     }
     return true;
   });

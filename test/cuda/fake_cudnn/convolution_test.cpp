@@ -12,8 +12,8 @@
 namespace trainer::test {
 namespace {
 
+using backend::cuda::ConvolutionPlanner;
 using backend::cuda::ConvolutionProblem;
-using backend::cuda::make_convolution_planner;
 using Pass = ConvolutionProblem::Pass;
 
 constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
@@ -21,7 +21,7 @@ constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 constexpr double kRounding = 1.0;
 
 TEST_CASE("convolution: every pass, kernel, stride, dilation, group, padding and type is correct") {
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   for (auto& [name, problem] : convolution_table()) {
     for (const DType type : kTypes) {
       for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
@@ -38,7 +38,7 @@ TEST_CASE("convolution: every pass, kernel, stride, dilation, group, padding and
 
 TEST_CASE("convolution: bias and relu are applied in the engine and as kernels after it") {
   const fake::KeepSettings keep;
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   for (const bool fuses : {true, false}) {
     fake::settings().fuses = fuses;
     fake::settings().workspace_bytes = fuses ? 4096 : 0;  // then the kernels alone need one
@@ -65,7 +65,7 @@ TEST_CASE("convolution: bias and relu are applied in the engine and as kernels a
 
 TEST_CASE("convolution: a NaN goes through bias and relu, in the engine and as kernels after it") {
   const fake::KeepSettings keep;
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   ConvolutionProblem problem;
   problem.n = problem.h = problem.c = problem.out = 1;
   problem.w = 3;
@@ -99,7 +99,7 @@ ConvolutionProblem wide_problem() {
 }
 
 TEST_CASE("convolution: tensor cores are used where they are allowed and worth it") {
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   const std::string plain = "cudnn engine 28, 1 KiB",
                     cores = "cudnn engine 41, tensor cores, 4 KiB";
   for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
@@ -124,17 +124,17 @@ TEST_CASE(
   problem.type = DType::kBFloat16;
   backend::cuda::PlannerOptions options;
   options.workspace_limit = 4096;
-  CHECK(make_convolution_planner(options)->plan(problem)->workspace_bytes() == 4096);
+  CHECK(std::make_unique<ConvolutionPlanner>(options)->plan(problem)->workspace_bytes() == 4096);
   options.workspace_limit = 4095;
-  CHECK(make_convolution_planner(options)->plan(problem)->workspace_bytes() == 1024);
+  CHECK(std::make_unique<ConvolutionPlanner>(options)->plan(problem)->workspace_bytes() == 1024);
   options.workspace_limit = 100;
-  const auto planner = make_convolution_planner(options);
+  const auto planner = std::make_unique<ConvolutionPlanner>(options);
   CHECK(planner->plan(problem)->describe() == "cudnn engine 28, 1 KiB");
   CHECK(convolution_error(*planner, problem) <= kRounding);
 }
 
 TEST_CASE("convolution: extents that do not fit together are an error") {
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   const auto refused = [&](const char* why, const auto& change) {
     ConvolutionProblem problem = convolution_table()[3].problem;
     change(problem);
@@ -156,7 +156,7 @@ TEST_CASE("convolution: extents that do not fit together are an error") {
 
 TEST_CASE("convolution: the error of no engine has the reason for each that was left out") {
   const fake::KeepSettings keep;
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   fake::settings().before_finalize = [](fake::OpenDescriptor& d) {
     if (d.type() == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
       throw std::runtime_error("no plans today");
@@ -178,7 +178,7 @@ TEST_CASE("convolution: the error of no engine has the reason for each that was 
 TEST_CASE("convolution: a plan for a GPU model cannot run without the GPU") {
   backend::cuda::PlannerOptions options;
   options.device_properties = R"({"deviceName":"none"})";
-  const auto planner = make_convolution_planner(options);
+  const auto planner = std::make_unique<ConvolutionPlanner>(options);
   const ConvolutionProblem problem = convolution_table()[3].problem;
   CHECK(planner->plan(problem)->describe() == "cudnn engine 28, 1 KiB");
   CHECK_THROWS_AS(convolution_error(*planner, problem), DeviceError);
@@ -187,7 +187,7 @@ TEST_CASE("convolution: a plan for a GPU model cannot run without the GPU") {
 TEST_CASE("convolution: no objects of cuDNN are left after planners and plans are destroyed") {
   const std::size_t before = fake::live_objects();
   {
-    const auto planner = make_convolution_planner();
+    const auto planner = std::make_unique<ConvolutionPlanner>();
     const auto plan = planner->plan(convolution_table()[3].problem);
     CHECK(planner->version() == "cuDNN 9.19.0");
     CHECK(fake::live_objects() > before);
@@ -215,7 +215,7 @@ TEST_CASE("plan cache: a second request for a plan is read from the cache") {
   }
   const auto run_all = [&] {
     const std::size_t before = fake::chosen_plans();
-    const auto planner = make_convolution_planner(options);
+    const auto planner = std::make_unique<ConvolutionPlanner>(options);
     std::vector<std::string> texts;
     for (const ConvolutionProblem& problem : problems) {
       texts.push_back(planner->plan(problem)->describe());
@@ -241,7 +241,7 @@ TEST_CASE("plan cache: another limit, device or problem has another plan") {
     options.cache = folder.path();
     change(options);
     const std::size_t before = fake::chosen_plans();
-    make_convolution_planner(options)->plan(problem);
+    std::make_unique<ConvolutionPlanner>(options)->plan(problem);
     return fake::chosen_plans() - before;
   };
   const auto same = [](auto&) {};
@@ -294,7 +294,7 @@ TEST_CASE("plan cache: a damaged file is replaced") {
   const TemporaryFolder folder;
   backend::cuda::PlannerOptions options;
   options.cache = folder.path();
-  const auto planner = make_convolution_planner(options);
+  const auto planner = std::make_unique<ConvolutionPlanner>(options);
   const ConvolutionProblem problem = convolution_table()[6].problem;
   planner->plan(problem);
   const Path file = std::filesystem::directory_iterator(folder.path())->path();

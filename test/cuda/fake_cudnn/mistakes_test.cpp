@@ -12,8 +12,8 @@
 namespace trainer::test {
 namespace {
 
+using backend::cuda::ConvolutionPlanner;
 using backend::cuda::ConvolutionProblem;
-using backend::cuda::make_convolution_planner;
 using backend::cuda::make_matmul_planner;
 using Pass = ConvolutionProblem::Pass;
 
@@ -26,7 +26,7 @@ struct Findings {
 
 Findings run_table() {
   Findings findings;
-  const auto planner = make_convolution_planner();
+  const auto planner = std::make_unique<ConvolutionPlanner>();
   for (auto& [name, problem] : convolution_table()) {
     for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
       problem.pass = pass;

@@ -59,7 +59,7 @@ struct Tuned {
     options.cache = folder.path();
     options.timer = timer;
     options.warn = [this](const std::string& text) { warnings.push_back(text); };
-    const auto planner = make_convolution_planner(options);
+    const auto planner = std::make_unique<ConvolutionPlanner>(options);
     // Engines with tensor cores round float32 to TF32; the table of convolutions looks at that.
     if (!problem.tf32) CHECK(convolution_error(*planner, problem) <= 4);
     return planner->plan(problem)->describe();
@@ -147,7 +147,7 @@ TEST_CASE("tuning: without a faster candidate the heuristics' choice stays") {
   for (const auto& entry : convolution_table()) {
     CAPTURE(entry.name);
     const std::string usual =
-        backend::cuda::make_convolution_planner()->plan(entry.problem)->describe();
+        std::make_unique<backend::cuda::ConvolutionPlanner>()->plan(entry.problem)->describe();
     Tuned tuned;
     std::string chosen = tuned.convolution(entry.problem);
     const std::size_t mark = chosen.find(", timed");
@@ -245,7 +245,7 @@ TEST_CASE("tuning: planners of two devices without a folder make one choice") {
     backend::cuda::PlannerOptions options;
     options.timer = timer;
     options.shared = std::move(plans);
-    return make_convolution_planner(options)->plan(usual_convolution())->describe();
+    return std::make_unique<ConvolutionPlanner>(options)->plan(usual_convolution())->describe();
   };
   const auto multiply = [&](std::shared_ptr<backend::cuda::SharedPlans> plans) {
     backend::cuda::MatmulOptions options;
@@ -318,8 +318,9 @@ TEST_CASE("tuning: choices by a timer and by heuristics are kept apart") {
   tuned.convolution(usual_convolution());
   backend::cuda::PlannerOptions usual;
   usual.cache = tuned.folder.path();
-  CHECK(!contains(make_convolution_planner(usual)->plan(usual_convolution())->describe(),
-                  "engine 0,"));
+  CHECK(
+      !contains(std::make_unique<ConvolutionPlanner>(usual)->plan(usual_convolution())->describe(),
+                "engine 0,"));
   CHECK(contains(tuned.convolution(usual_convolution()), "engine 0,"));
 }
 

@@ -81,12 +81,12 @@ TEST_CASE("plan cache: cuDNN reads the plans that it wrote") {
   compiled.update.rule = graph::SgdRule{};
   const auto problems = list_convolutions(compile::training_graph(forward, compiled), 8, false);
   REQUIRE(problems.size() == 5);
-  const auto plain = backend::cuda::make_convolution_planner(options);
+  const auto plain = std::make_unique<backend::cuda::ConvolutionPlanner>(options);
   options.cache = folder.path();
-  const auto stores = backend::cuda::make_convolution_planner(options);
+  const auto stores = std::make_unique<backend::cuda::ConvolutionPlanner>(options);
   for (const auto& problem : problems) stores->plan(problem);
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 5);
-  const auto loads = backend::cuda::make_convolution_planner(options);
+  const auto loads = std::make_unique<backend::cuda::ConvolutionPlanner>(options);
   for (const auto& problem : problems) {
     CAPTURE(to_string(problem));
     CHECK(loads->plan(problem)->describe() == plain->plan(problem)->describe());
@@ -97,7 +97,7 @@ TEST_CASE("plan cache: cuDNN reads the plans that it wrote") {
 TEST_CASE("devices: properties that are not those of a device are an error") {
   backend::cuda::PlannerOptions options;
   options.device_properties = "{}";
-  CHECK_THROWS_AS(backend::cuda::make_convolution_planner(options), DeviceError);
+  CHECK_THROWS_AS(std::make_unique<backend::cuda::ConvolutionPlanner>(options), DeviceError);
 }
 
 }  // namespace

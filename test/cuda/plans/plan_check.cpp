@@ -28,7 +28,7 @@ ConvolutionPlanner& planner_for(const std::string& device) {
   static std::map<std::string, std::unique_ptr<ConvolutionPlanner>> planners;
   auto& planner = planners[device];
   if (planner == nullptr) {
-    planner = backend::cuda::make_convolution_planner(planner_options(device));
+    planner = std::make_unique<backend::cuda::ConvolutionPlanner>(planner_options(device));
   }
   return *planner;
 }

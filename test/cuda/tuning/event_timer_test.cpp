@@ -139,7 +139,7 @@ TEST_CASE("event timer: the fastest engine and algorithm of a device are chosen"
     problem.h = problem.w = 5;
     problem.c = problem.out = 16;
     problem.window.size = {3, 3};
-    const auto planner = make_convolution_planner(options);
+    const auto planner = std::make_unique<ConvolutionPlanner>(options);
     CHECK(planner->plan(problem)->describe().starts_with(concat("cudnn engine ", fast, ",")));
   }
   const char* texts[] = {"4 KiB", "2 KiB", "1 KiB"};

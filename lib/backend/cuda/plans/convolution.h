@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "backend/cuda/plans/cudnn.h"
+#include "backend/cuda/plans/engine_choice.h"
 #include "backend/cuda/plans/plan_cache.h"
 #include "backend/cuda/plans/tuning.h"
 #include "base/files/files.h"
@@ -33,16 +36,39 @@ struct ConvolutionProblem {
 // that made them.
 class ConvolutionPlan {
  public:
-  virtual ~ConvolutionPlan() = default;
-  virtual std::int64_t workspace_bytes() const = 0;
+  // `fused`: the engine applies the bias and relu, too. `timed`: it was found fastest.
+  ConvolutionPlan(const ConvolutionProblem& problem, EnginePlan engine, bool fused, bool timed,
+                  cudnnHandle_t handle)
+      : problem_(problem),
+        engine_(std::move(engine)),
+        fused_(fused),
+        timed_(timed),
+        handle_(handle) {}
+
+  std::int64_t workspace_bytes() const;
   // Returns a text for the program's listing: "cudnn engine 17, tensor cores, 512 KiB". It has
   // ", then bias, then relu" for operations that run as kernels of their own.
-  virtual std::string describe() const = 0;
+  std::string describe() const;
   // Enqueues y = x * kernel (kForward), x = dy * kernel (kBackwardData) or kernel = x * dy
   // (kBackwardWeights); the one that the pass makes is written, the others are read. bias may be
   // null unless the problem has one. `workspace` is aligned to 256 bytes, all others to 16.
-  virtual void run(void* x, void* kernel, void* y, const void* bias, void* workspace,
-                   cudaStream_t stream) = 0;
+  void run(void* x, void* kernel, void* y, const void* bias, void* workspace, cudaStream_t stream);
+
+  // Returns the plan as text: the engine's number, two flags, and cuDNN's JSON.
+  std::string to_text() const;
+  void set_timed() { timed_ = true; }
+
+ private:
+  bool adds_bias() const { return problem_.bias && !fused_; }
+  bool applies_relu() const { return problem_.relu && !fused_; }
+  // The kernel that adds a bias wants float32.
+  bool converts_bias() const { return adds_bias() && problem_.type != DType::kFloat32; }
+  void finish(void* y, const void* bias, void* workspace, cudaStream_t stream) const;
+
+  ConvolutionProblem problem_;
+  EnginePlan engine_;
+  bool fused_, timed_;
+  cudnnHandle_t handle_;
 };
 
 struct PlannerOptions {
@@ -64,16 +90,31 @@ struct PlannerOptions {
 // cuDNN on the current device. Not thread-safe; each backend has one.
 class ConvolutionPlanner {
  public:
-  virtual ~ConvolutionPlanner() = default;
+  explicit ConvolutionPlanner(const PlannerOptions& options = {})
+      : device_(options.device_properties),
+        cache_(options.cache, options.warn, options.shared),
+        workspace_limit_(options.workspace_limit),
+        timer_(options.timer) {}
+
   // Returns the same plan at every call for a problem, device and version of cuDNN; with a timer,
   // as long as the cache's folder is kept. It excludes engines that are not deterministic, that sum
   // in less than float32, that are compiled at run time or, unless asked, that round float32 to
   // TF32. A bias or relu that no remaining engine has runs as a kernel of its own after the
   // convolution. Throws DeviceError that names the problem if no engine remains, or if its extents
   // do not fit together. Plans must not outlive the planner.
-  virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem) = 0;
-  virtual std::string version() const = 0;  // "cuDNN 9.19.0"
+  std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem);
+  std::string version() const { return cudnn_version(); }  // "cuDNN 9.19.0"
+
+ private:
+  std::unique_ptr<ConvolutionPlan> make(const ConvolutionProblem& problem) const;
+  std::unique_ptr<ConvolutionPlan> make_timed(const ConvolutionProblem& problem) const;
+  std::unique_ptr<ConvolutionPlan> load(const ConvolutionProblem& problem,
+                                        const std::string& key) const;
+
+  CudnnDevice device_;
+  PlanCache cache_;
+  std::int64_t workspace_limit_;
+  std::shared_ptr<CandidateTimer> timer_;
 };
-std::unique_ptr<ConvolutionPlanner> make_convolution_planner(const PlannerOptions& options = {});
 
 }  // namespace trainer::backend::cuda
