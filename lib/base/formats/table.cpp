@@ -59,6 +59,11 @@ void Table::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
+void Table::remove_last_column() {
+  right_.pop_back();
+  for (std::vector<std::string>& row : rows_) row.pop_back();
+}
+
 std::vector<std::size_t> Table::column_widths() const {
   std::vector<std::size_t> widths(right_.size(), 0);
   for (const auto& row : rows_) {

@@ -20,6 +20,7 @@ class Table {
                  std::string caption = "");
   Table(std::vector<std::string> header, NumbersFrom numbers, std::string caption = "");
   void add(std::vector<std::string> row);
+  void remove_last_column();
 
   const std::string& caption() const { return caption_; }
   const std::vector<std::string>& header() const { return rows_.front(); }

@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "inference/predict/sample_pixels.h"
+#include "results/document/document.h"
 #include "results/evaluation/find_class.h"
-#include "results/page/page.h"
 
 namespace trainer::commands {
 
@@ -76,29 +75,33 @@ std::string PredictionSheet::count_text() const {
 }
 
 std::string PredictionSheet::html(const std::string& title) const {
-  std::string body =
-      concat("<p class=\"lead\"><b>", count_text(), chosen_ < total_ ? ", evenly spaced" : "");
+  std::string counts = count_text() + (chosen_ < total_ ? ", evenly spaced" : "");
   if (labelled_ > 0) {
-    body += concat("; ", percent(static_cast<double>(right_) / static_cast<double>(labelled_)),
-                   " right (", grouped(right_), " of ", grouped(labelled_), ")");
+    counts += concat("; ", percent(static_cast<double>(right_) / static_cast<double>(labelled_)),
+                     " right (", grouped(right_), " of ", grouped(labelled_), ")");
   }
-  body += "</b></p>\n<p>By predicted class; of each class the least certain first.";
-  if (right_ < labelled_) body += " Wrong ones have a bar at their left.";
-  body += "</p>\n";
+  results::Document page{title};
+  page.add(results::Paragraph{counts, results::Paragraph::Kind::kHeadline});
+  page.add(results::Paragraph{
+      concat("By predicted class; of each class the least certain first.",
+             right_ < labelled_ ? " Wrong ones have a bar at their left." : "")});
   for (const auto& [key, group] : groups_) {
-    body += results::heading(
+    page.add(results::Heading{
         concat(key ? results::class_name(classes_, *key) : "No class (the model abstains)", " (",
-               grouped(group.count), ")"));
+               grouped(group.count), ")")});
     std::vector<const Shown*> order;
     for (const Shown& shown : group.shown) order.push_back(&shown);
     std::ranges::stable_sort(
         order, [](const Shown* a, const Shown* b) { return a->probability < b->probability; });
-    std::vector<results::SampleTile> tiles;
+    results::Samples tiles;
     for (const Shown* shown : order) tiles.push_back(shown->tile);
-    body += tiles.empty() ? std::string("<p>None of them is shown.</p>\n")
-                          : results::sample_list(tiles);
+    if (tiles.empty()) {
+      page.add(results::Paragraph{"None of them is shown."});
+    } else {
+      page.add(std::move(tiles));
+    }
   }
-  return results::page(title, body);
+  return results::render_html(page);
 }
 
 }  // namespace trainer::commands

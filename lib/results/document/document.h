@@ -73,11 +73,19 @@ struct Folded {
 using Charts = std::vector<Chart>;
 using Samples = std::vector<SampleTile>;
 
+// HTML of parts that are not documents.
+struct Markup {
+  std::string html;
+};
+
 struct Block {
   std::variant<Heading, Paragraph, BlankLine, Notice, Table, Preformatted, ConfusionMatrix, Charts,
-               StackedBars, Samples, Folded>
+               StackedBars, Samples, Folded, Markup>
       content;
 };
+
+// Returns a table of names and values.
+Table make_list(std::string caption, const std::vector<std::pair<std::string, std::string>>& list);
 
 struct Document {
   std::string title = {};  // HTML shows it, text does not

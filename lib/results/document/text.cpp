@@ -48,6 +48,7 @@ class TextWriter {
   void operator()(const Charts&) {}
   void operator()(const StackedBars&) {}
   void operator()(const Samples&) {}
+  void operator()(const Markup&) {}
 
  private:
   std::optional<int> columns_;
@@ -55,6 +56,12 @@ class TextWriter {
 };
 
 }  // namespace
+
+Table make_list(std::string caption, const std::vector<std::pair<std::string, std::string>>& list) {
+  Table table({"name", "value"}, {}, std::move(caption));
+  for (const auto& [name, value] : list) table.add({name, value});
+  return table;
+}
 
 void Document::append(Document part) {
   std::move(part.blocks.begin(), part.blocks.end(), std::back_inserter(blocks));

@@ -31,11 +31,11 @@ details{margin:.5rem 0}summary{cursor:pointer;color:var(--link)}
 pre{overflow-x:auto;background:var(--band);padding:.5rem}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5rem 0;padding:0}
 .swatch{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
-.steptime{margin:.5rem 0}.steptime .rank{display:block;color:var(--soft);font-size:.9rem}
+.bars{margin:.5rem 0}.bars .name{display:block;color:var(--soft);font-size:.9rem}
 .bar{display:flex;height:1.5rem;background:var(--band);border-radius:3px;overflow:hidden}
 .bar span{display:block;min-width:1px}
-.phase0{background:#d55e00}.phase1{background:#cc79a7}.phase2{background:#56b4e9}.phase3{background:#0072b2}
-.phase4{background:#e69f00}.phase6{background:#009e73}.phase7{background:#8c959f}
+.part0{background:#d55e00}.part1{background:#cc79a7}.part2{background:#56b4e9}.part3{background:#0072b2}
+.part4{background:#e69f00}.part5{background:#009e73}.part6{background:#8c959f}
 ul.samples{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
 ul.samples li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
 ul.samples img{display:block;max-width:100%;height:auto;margin-bottom:.35rem;border:1px solid var(--line)}
@@ -52,7 +52,7 @@ body{max-width:none;padding:0;font-size:11pt}
 table{max-width:100%;font-size:8pt}th,td{padding:.1rem .3rem;overflow-wrap:anywhere}
 thead th{overflow-wrap:break-word}table.wide{font-size:6.5pt}
 .charts{grid-template-columns:1fr 1fr}svg.chart{min-width:0}
-figure,tr,li,.steptime,p.finding{break-inside:avoid}
+figure,tr,li,.bars,p.finding{break-inside:avoid}
 h1,h2,h3,caption,thead,thead tr{break-after:avoid}thead{display:table-header-group}
 figure details{display:none}
 ul.samples,ul.samples.pairs{grid-template-columns:repeat(auto-fill,minmax(10rem,1fr));gap:.5rem}

@@ -1,12 +1,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formats/json_number.h"
-#include "base/formats/table.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "results/crossval/crossval_result.h"
 #include "results/page/page.h"
-#include "results/pages/confusion_table.h"
 #include "results/pages/html.h"
 #include "results/pages/probability_parts.h"
 #include "results/pages/sections.h"
@@ -48,31 +46,31 @@ std::string interval_text(const FoldsJson& metric, const char* low, const char* 
   return member_text(metric, low) + " to " + member_text(metric, high);
 }
 
-std::string metrics_table(const FoldsJson& json) {
-  Cells cells{{"metric", "mean over folds", "95 % interval (Student)", "all samples together",
-               "95 % interval"}};
+Table metrics_table(const FoldsJson& json) {
+  Table table({"metric", "mean over folds", "95 % interval (Student)", "all samples together",
+               "95 % interval"},
+              NumbersFrom{1}, "Metrics of the predictions that each run made for its fold");
   for (const auto& [name, metric] : member(json, "metrics").items()) {
-    cells.push_back({name, member_text(metric, "mean"), interval_text(metric, "low", "high"),
-                     member_text(metric, "all"), interval_text(metric, "all_low", "all_high")});
+    table.add({name, member_text(metric, "mean"), interval_text(metric, "low", "high"),
+               member_text(metric, "all"), interval_text(metric, "all_low", "all_high")});
   }
-  return table("Metrics of the predictions that each run made for its fold", cells, 1);
+  return table;
 }
 
-std::string folds_table(const FoldsJson& json) {
-  Cells cells{{"fold", "samples", "step"}};
+Table folds_table(const FoldsJson& json) {
+  std::vector<std::string> header{"fold", "samples", "step"};
+  std::vector<std::vector<std::string>> rows;
   for (const FoldsJson& fold : member(json, "folds")) {
-    cells.push_back({std::to_string(read_stored_count(fold, "fold")),
-                     grouped(read_stored_count(fold, "count")),
-                     std::to_string(read_stored_count(fold, "step"))});
+    rows.push_back({std::to_string(read_stored_count(fold, "fold")),
+                    grouped(read_stored_count(fold, "count")),
+                    std::to_string(read_stored_count(fold, "step"))});
   }
   const auto add_column = [&](const std::string& name, const FoldsJson& values) {
-    cells.front().push_back(name);
-    for (std::size_t fold = 0; fold + 1 < cells.size(); ++fold) {
-      if (!values.is_array() || values.size() + 1 != cells.size()) {
-        throw std::range_error(concat(name, " does not have a value for each fold"));
-      }
-      cells[fold + 1].push_back(number_text(values[fold], name));
+    header.push_back(name);
+    if (!values.is_array() || values.size() != rows.size()) {
+      throw std::range_error(concat(name, " does not have a value for each fold"));
     }
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(number_text(values[i], name));
   };
   for (const auto& [name, metric] : member(json, "metrics").items()) {
     add_column(name, member(metric, "folds"));
@@ -81,25 +79,26 @@ std::string folds_table(const FoldsJson& json) {
     add_column("temperature of the other folds",
                member(member(json, "calibration"), "fold_temperatures"));
   }
-  return table("The run of each fold, measured on the fold", cells, 1);
+  Table table(std::move(header), NumbersFrom{1}, "The run of each fold, measured on the fold");
+  for (std::vector<std::string>& row : rows) table.add(std::move(row));
+  return table;
 }
 
-// Returns "" without a matrix, or with too many classes for a page.
-std::string confusion_section(const FoldsJson& json) {
+// Adds the matrix of at most as many classes as fit a page.
+void add_confusion(Document& page, const FoldsJson& json) {
   constexpr std::size_t kMaxClasses = 20;
-  if (!json.contains("confusion") || member(json, "classes").size() > kMaxClasses) return "";
-  const auto classes = read_member<std::vector<std::string>>(json, "classes");
-  std::vector<std::int64_t> counts;
-  for (std::size_t r = 0; r < classes.size(); ++r) {
-    for (std::size_t c = 0; c < classes.size(); ++c) {
-      counts.push_back(read_confusion(json, r, c));
+  if (!json.contains("confusion") || member(json, "classes").size() > kMaxClasses) return;
+  ConfusionMatrix matrix{read_member<std::vector<std::string>>(json, "classes"), {}};
+  for (std::size_t r = 0; r < matrix.classes.size(); ++r) {
+    for (std::size_t c = 0; c < matrix.classes.size(); ++c) {
+      matrix.counts.push_back(read_confusion(json, r, c));
     }
   }
-  return confusion_table(classes, counts);
+  page.add(std::move(matrix));
 }
 
 // Returns "68 % right (589 of 863 samples), 5 folds, ...".
-std::string headline(const FoldsJson& json) {
+std::string describe_folds(const FoldsJson& json) {
   const std::int64_t count = read_stored_count(json, "count");
   std::string result = grouped(count) + " samples";
   if (json.contains("confusion") && count > 0) {
@@ -109,33 +108,38 @@ std::string headline(const FoldsJson& json) {
     }
     result = concat(right_share(right, count), " right (", grouped(right), " of ", result, ")");
   }
-  return concat("<p class=\"lead\"><b>", result, ", ", member(json, "folds").size(),
+  return concat(result, ", ", member(json, "folds").size(),
                 " folds, each sample predicted by the run that has not trained on it, with the ",
-                escape_markup(read_member<std::string>(json, "checkpoint")),
-                " checkpoint</b></p>\n");
+                read_member<std::string>(json, "checkpoint"), " checkpoint");
 }
 
-// Returns "" for samples that have one class.
-std::string labels_table(const FoldsJson& json) {
-  if (!json.contains("labels")) return "";
-  Cells cells{{"label", "images with it", "without it", "AUC: mean", "95 % interval (Student)",
+Table labels_table(const FoldsJson& json) {
+  Table table({"label", "images with it", "without it", "AUC: mean", "95 % interval (Student)",
                "all samples together", "95 % interval (DeLong)", "average precision: mean",
-               "95 % interval (Student)", "all samples together"}};
+               "95 % interval (Student)", "all samples together"},
+              NumbersFrom{1}, "Metrics of every label");
   for (const FoldsJson& label : member(json, "labels")) {
     const FoldsJson &auc = member(label, "auc"), &precision = member(label, "average_precision");
-    cells.push_back({read_member<std::string>(label, "label"),
-                     grouped(read_stored_count(label, "positives")),
-                     grouped(read_stored_count(label, "negatives")), member_text(auc, "mean"),
-                     interval_text(auc, "low", "high"), member_text(auc, "all"),
-                     interval_text(auc, "all_low", "all_high"), member_text(precision, "mean"),
-                     interval_text(precision, "low", "high"), member_text(precision, "all")});
+    table.add({read_member<std::string>(label, "label"),
+               grouped(read_stored_count(label, "positives")),
+               grouped(read_stored_count(label, "negatives")), member_text(auc, "mean"),
+               interval_text(auc, "low", "high"), member_text(auc, "all"),
+               interval_text(auc, "all_low", "all_high"), member_text(precision, "mean"),
+               interval_text(precision, "low", "high"), member_text(precision, "all")});
   }
-  return table("Metrics of every label", cells, 1);
+  return table;
 }
 
-std::string metrics_section(const FoldsJson& json) {
-  return headline(json) + heading("Metrics") + metrics_table(json) + labels_table(json) +
-         heading("Folds") + folds_table(json) + confusion_section(json);
+Document metrics_section(const FoldsJson& json) {
+  Document section;
+  section.add(Paragraph{describe_folds(json), Paragraph::Kind::kHeadline});
+  section.add(Heading{"Metrics"});
+  section.add(metrics_table(json));
+  if (json.contains("labels")) section.add(labels_table(json));
+  section.add(Heading{"Folds"});
+  section.add(folds_table(json));
+  add_confusion(section, json);
+  return section;
 }
 
 std::string describe_operating_point(const FoldsJson& point) {
@@ -184,13 +188,16 @@ std::string fold_probabilities(const FoldsJson& json) {
 std::string crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
                             const Path& folder) {
   const StoredFile file = open_crossval(folder);
-  std::string body = file.read(metrics_section) + file.read(fold_probabilities);
-  for (const Mistakes& mistakes : folds) body += mistakes_section(mistakes);
+  Document page{"Cross-validation " + summary.name};
+  page.append(file.read(metrics_section));
+  page.add(Markup{file.read(fold_probabilities)});
+  for (const Mistakes& mistakes : folds) page.append(mistakes_section(mistakes));
   if (folds.empty()) {
-    body += concat("<p>`trainer report ", escape_markup(printable(shell_word(folder.string()))),
-                   "` adds the mistakes of each fold, with heatmaps.</p>\n");
+    page.add(Paragraph{concat("`trainer report ", shell_word(folder.string()),
+                              "` adds the mistakes of each fold, with heatmaps.")});
   }
-  return page("Cross-validation " + summary.name, body + environment_section(summary));
+  page.append(environment_section(summary));
+  return render_html(page);
 }
 
 void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,

@@ -3,10 +3,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "base/text.h"
 #include "engine/step_times.h"
-#include "results/page/page.h"
 #include "results/pages/sections.h"
 
 namespace trainer::results {
@@ -37,37 +35,38 @@ std::string mebibytes(std::int64_t bytes) {
 }
 
 // The share of a step in which a rank computes, and what keeps it from that.
-std::string ranks(const RunFiles& run) {
-  if (run.step_times.empty()) return "";
-  Cells cells{{"rank", "computing", "waiting for data", "copying", "all-reduce", "other"}};
+std::optional<Table> ranks_table(const RunFiles& run) {
+  if (run.step_times.empty()) return {};
+  Table table({"rank", "computing", "waiting for data", "copying", "all-reduce", "other"},
+              NumbersFrom{1}, "What each rank does in a step");
   for (std::size_t i = 0; i < run.step_times.ranks(); ++i) {
     const RankTimes mean = run.step_times.mean_times(i);
     const double whole = mean.total();
-    if (whole <= 0) return "";
+    if (whole <= 0) return {};
     const auto share = [&](std::initializer_list<StepPhase> phases) {
       double sum = 0;
       for (const StepPhase phase : phases) sum += mean[phase];
       return percent(sum / whole);
     };
-    const bool has_name = i < run.ranks.size() && !run.ranks[i].empty();
-    cells.push_back({has_name ? run.ranks[i] : concat("rank ", i),
-                     share({StepPhase::kForward, StepPhase::kBackward, StepPhase::kUpdate}),
-                     share({StepPhase::kDataWait}), share({StepPhase::kCopy}),
-                     share({StepPhase::kAllReduce}), share({StepPhase::kOther})});
+    table.add({rank_name(run, i),
+               share({StepPhase::kForward, StepPhase::kBackward, StepPhase::kUpdate}),
+               share({StepPhase::kDataWait}), share({StepPhase::kCopy}),
+               share({StepPhase::kAllReduce}), share({StepPhase::kOther})});
   }
-  return table("What each rank does in a step", cells, 1);
+  return table;
 }
 
-std::string memory(const RunFiles& run) {
-  Cells cells{{"memory", "MiB"}};
+Table memory_table(const RunFiles& run) {
+  Table table({"memory", "MiB"}, NumbersFrom{1},
+              "Memory of a rank on its device, and of the process");
   std::int64_t all = 0;
   for (const auto& [what, bytes] : run.memory) {
-    cells.push_back({what, mebibytes(bytes)});
+    table.add({what, mebibytes(bytes)});
     all += bytes;
   }
-  if (!run.memory.empty()) cells.push_back({"a rank in all, as planned", mebibytes(all)});
-  cells.push_back({"process, at its peak", mebibytes(run.peak_memory_bytes)});
-  return table("Memory of a rank on its device, and of the process", cells, 1);
+  if (!run.memory.empty()) table.add({"a rank in all, as planned", mebibytes(all)});
+  table.add({"process, at its peak", mebibytes(run.peak_memory_bytes)});
+  return table;
 }
 
 // Returns the devices that have a column, "gpu2" before "gpu10".
@@ -96,32 +95,37 @@ std::string extent(const RunFiles& run, const std::string& device, const Measure
                 fixed(most * measure.factor, measure.digits), ")");
 }
 
-std::string gpu_table(const RunFiles& run) {
-  Cells cells{{"device"}};
+Table gpu_table(const RunFiles& run) {
+  std::vector<std::string> header{"device"};
   for (const Measure& measure : kMeasures) {
-    cells.front().push_back(concat(measure.title, ", ", measure.unit));
+    header.push_back(concat(measure.title, ", ", measure.unit));
   }
-  cells.front().emplace_back("energy, J");
+  header.emplace_back("energy, J");
+  Table table(std::move(header), NumbersFrom{1},
+              "Every GPU: the mean over the run, and the highest of the rows in parentheses");
   for (const std::string& device : list_devices(run)) {
-    cells.push_back({device});
-    for (const Measure& measure : kMeasures) {
-      cells.back().push_back(extent(run, device, measure));
-    }
+    std::vector<std::string> row{device};
+    for (const Measure& measure : kMeasures) row.push_back(extent(run, device, measure));
     const auto energy = run.devices.find(device + "_energy_joules");
     double joules = 0;
     if (energy != run.devices.end()) {
       for (const auto& [step, value] : energy->second) joules += value;
     }
-    cells.back().push_back(energy == run.devices.end() ? "-" : fixed(joules, 0));
+    row.push_back(energy == run.devices.end() ? "-" : fixed(joules, 0));
+    table.add(std::move(row));
   }
-  return table("Every GPU: the mean over the run, and the highest of the rows in parentheses",
-               cells, 1);
+  return table;
 }
 
 }  // namespace
 
-std::vector<Chart> device_charts(const RunFiles& run) {
-  std::vector<Chart> charts;
+std::string rank_name(const RunFiles& run, std::size_t rank) {
+  const bool has_name = rank < run.ranks.size() && !run.ranks[rank].empty();
+  return has_name ? run.ranks[rank] : concat("rank ", rank);
+}
+
+Charts device_charts(const RunFiles& run) {
+  Charts charts;
   for (const Measure& measure : kMeasures) {
     Chart chart{concat("device-", measure.column),
                 measure.title,
@@ -142,10 +146,15 @@ std::vector<Chart> device_charts(const RunFiles& run) {
   return charts;
 }
 
-std::string device_section(const RunFiles& run) {
-  const std::string text = heading("Devices") + ranks(run) + memory(run);
-  if (run.devices.empty()) return text;
-  return text + gpu_table(run) + chart_grid(device_charts(run));
+Document device_section(const RunFiles& run) {
+  Document section;
+  section.add(Heading{"Devices"});
+  if (const auto ranks = ranks_table(run)) section.add(*ranks);
+  section.add(memory_table(run));
+  if (run.devices.empty()) return section;
+  section.add(gpu_table(run));
+  section.add(device_charts(run));
+  return section;
 }
 
 }  // namespace trainer::results

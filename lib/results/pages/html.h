@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "results/page/svg.h"
+#include "results/document/document.h"
 #include "results/pages/mistakes.h"
 #include "results/sweeps/summary.h"
 
@@ -13,14 +13,14 @@ namespace trainer::results {
 
 // Returns the charts of loss, accuracy, learning rate and throughput over the steps, as far as the
 // run has rows of them.
-std::vector<Chart> run_charts(const RunFiles& run);
+Charts run_charts(const RunFiles& run);
 // Returns charts of accuracy and loss, where the runs have them, images/second and total time over
 // the number of replicas; the last two have an ideal line. When all runs have the same number of
 // replicas, the x axis is the first key with numbers for values. Without such a key there are no
 // charts.
-std::vector<Chart> sweep_charts(const Summary& summary);
+Charts sweep_charts(const Summary& summary);
 // Returns charts with the accuracy and the loss of the best points over the epochs, at most 6.
-std::vector<Chart> sweep_curves(const Summary& summary);
+Charts sweep_curves(const Summary& summary);
 
 // Results, curves, confusion matrix, per-class table, mistakes, step time, devices, data,
 // environment and config.

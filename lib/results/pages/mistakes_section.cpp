@@ -1,9 +1,6 @@
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "base/text.h"
-#include "results/page/page.h"
-#include "results/page/picture.h"
 #include "results/pages/sections.h"
 
 namespace trainer::results {
@@ -30,20 +27,20 @@ SampleTile make_tile(const ShownSample& shown, bool has_probabilities) {
   return tile;
 }
 
-std::vector<SampleTile> make_tiles(const std::vector<ShownSample>& samples,
-                                   bool has_probabilities) {
-  std::vector<SampleTile> tiles;
+Samples make_tiles(const std::vector<ShownSample>& samples, bool has_probabilities) {
+  Samples tiles;
   for (const ShownSample& shown : samples) tiles.push_back(make_tile(shown, has_probabilities));
   return tiles;
 }
 
-std::string group_part(const MistakeGroup& group, bool has_probabilities) {
-  std::string text = subheading(concat(group.label, ", taken for ", group.predicted, " (",
-                                       grouped(group.count), ")")) +
-                     sample_list(make_tiles(group.shown, has_probabilities));
-  if (group.more.empty()) return text;
-  return text + folded(concat("Names of ", group.more.size(), " more"),
-                       "<p class=\"names\">" + escape_markup(join(group.more)) + "</p>\n");
+void add_group(Document& section, const MistakeGroup& group, bool has_probabilities) {
+  section.add(
+      Heading{concat(group.label, ", taken for ", group.predicted, " (", grouped(group.count), ")"),
+              Heading::Level::kPart});
+  section.add(make_tiles(group.shown, has_probabilities));
+  if (group.more.empty()) return;
+  section.add(
+      Folded{concat("Names of ", group.more.size(), " more"), {{Paragraph{join(group.more)}}}});
 }
 
 // States what the groups are and which of their samples are shown.
@@ -57,35 +54,42 @@ std::string explain_groups(const Mistakes& mistakes) {
                 mistakes.has_probabilities ? "probability." : "output.");
 }
 
-}  // namespace
-
-std::string mistakes_section(const Mistakes& mistakes) {
-  const std::string split = mistakes.split.empty() ? "" : " (" + mistakes.split + ")";
-  std::string text = heading("Mistakes" + split);
-  if (!mistakes.reason.empty()) {
-    return text + "<p>No pictures: " + escape_markup(mistakes.reason) + "</p>\n";
-  }
-  text += concat("<p>", grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
-                 mistakes.looked_at < mistakes.samples
-                     ? concat(" samples (of ", grouped(mistakes.samples), "; time ran out)")
-                     : " samples",
-                 " are wrong with the ",
-                 mistakes.checkpoint == CheckpointChoice::kBest ? "best" : "last", " checkpoint.");
+std::string describe_mistakes(const Mistakes& mistakes) {
+  if (!mistakes.reason.empty()) return "No pictures: " + mistakes.reason;
+  std::string text =
+      concat(grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
+             mistakes.looked_at < mistakes.samples
+                 ? concat(" samples (of ", grouped(mistakes.samples), "; time ran out)")
+                 : " samples",
+             " are wrong with the ",
+             mistakes.checkpoint == CheckpointChoice::kBest ? "best" : "last", " checkpoint.");
   if (!mistakes.groups.empty()) text += explain_groups(mistakes);
   if (!mistakes.heatmap_method.empty()) {
     text +=
         concat(" Beside each sample, red marks where the model sees the class that it predicted (",
                mistakes.heatmap_method, ").");
   }
-  text += "</p>\n";
+  return text;
+}
+
+}  // namespace
+
+Document mistakes_section(const Mistakes& mistakes) {
+  const std::string split = mistakes.split.empty() ? "" : " (" + mistakes.split + ")";
+  Document section;
+  section.add(Heading{"Mistakes" + split});
+  section.add(Paragraph{describe_mistakes(mistakes)});
+  if (!mistakes.reason.empty()) return section;
   for (const MistakeGroup& group : mistakes.groups) {
-    text += group_part(group, mistakes.has_probabilities);
+    add_group(section, group, mistakes.has_probabilities);
   }
-  if (mistakes.right.empty()) return text;
-  return concat(text, heading("Right answers" + split), "<p>", mistakes.right.size(), " of ",
-                grouped(mistakes.looked_at - mistakes.wrong),
-                ": the first of each class, in the order of the data.</p>\n",
-                sample_list(make_tiles(mistakes.right, mistakes.has_probabilities)));
+  if (mistakes.right.empty()) return section;
+  section.add(Heading{"Right answers" + split});
+  section.add(
+      Paragraph{concat(mistakes.right.size(), " of ", grouped(mistakes.looked_at - mistakes.wrong),
+                       ": the first of each class, in the order of the data.")});
+  section.add(make_tiles(mistakes.right, mistakes.has_probabilities));
+  return section;
 }
 
 }  // namespace trainer::results

@@ -3,15 +3,11 @@
 
 #include "base/error.h"
 #include "base/formats/duration.h"
-#include "base/formats/table.h"
 #include "base/text.h"
 #include "engine/metrics/metrics.h"
 #include "results/evaluation/find_class.h"
-#include "results/page/page.h"
-#include "results/pages/confusion_table.h"
 #include "results/pages/html.h"
 #include "results/pages/sections.h"
-#include "results/pages/step_time_section.h"
 #include "results/run_files/data_name.h"
 
 namespace trainer::results {
@@ -63,39 +59,40 @@ RunFiles with_steps_as_metrics(RunFiles run) {
   return run;
 }
 
-std::string matrix(const RunFiles& run, const SplitResult& result) {
+ConfusionMatrix make_matrix(const RunFiles& run, const SplitResult& result) {
   const std::size_t n = result.classes.size();
-  std::vector<std::int64_t> counts(n * n);
-  for (std::size_t c = 0; c < n; ++c) counts[c * n + c] = result.classes[c].correct;
-  for (const engine::ConfusionCell& cell : result.confusions) {
-    counts[static_cast<std::size_t>(cell.actual) * n + static_cast<std::size_t>(cell.predicted)] =
-        cell.count;
+  ConfusionMatrix matrix{{}, std::vector<std::int64_t>(n * n)};
+  for (std::size_t c = 0; c < n; ++c) {
+    matrix.classes.push_back(class_name(run.classes, c));
+    matrix.counts[c * n + c] = result.classes[c].correct;
   }
-  std::vector<std::string> names;
-  for (std::size_t c = 0; c < n; ++c) names.push_back(class_name(run.classes, c));
-  return confusion_table(names, counts);
+  for (const engine::ConfusionCell& cell : result.confusions) {
+    matrix.counts[static_cast<std::size_t>(cell.actual) * n +
+                  static_cast<std::size_t>(cell.predicted)] = cell.count;
+  }
+  return matrix;
 }
 
 // Lists the most frequent mistakes when there are too many classes for a matrix.
-std::string confusion_list(const RunFiles& run, const SplitResult& result) {
-  Cells cells{{"true class", "predicted class", "samples"}};
+Table confusion_list(const RunFiles& run, const SplitResult& result) {
+  Table table({"true class", "predicted class", "samples"}, {2}, "Most frequent mistakes");
   for (const engine::ConfusionCell& one : result.confusions) {
-    if (cells.size() > kMaxListedConfusions) break;
-    cells.push_back({class_name(run.classes, one.actual), class_name(run.classes, one.predicted),
-                     std::to_string(one.count)});
+    if (table.rows().size() == kMaxListedConfusions) break;
+    table.add({class_name(run.classes, one.actual), class_name(run.classes, one.predicted),
+               std::to_string(one.count)});
   }
-  return table("Most frequent mistakes", cells, 2);
+  return table;
 }
 
-std::string per_class(const RunFiles& run, const SplitResult& result) {
-  Cells cells{{"class", "precision", "recall", "F1", "samples"}};
+Table class_table(const RunFiles& run, const SplitResult& result) {
+  Table table({"class", "precision", "recall", "F1", "samples"}, NumbersFrom{1},
+              "Precision, recall and F1 of every class");
   const auto rows = engine::class_scores(result.classes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    cells.push_back({class_name(run.classes, i), fixed(rows[i].precision, 4),
-                     fixed(rows[i].recall, 4), fixed(rows[i].f1, 4),
-                     std::to_string(rows[i].support)});
+    table.add({class_name(run.classes, i), fixed(rows[i].precision, 4), fixed(rows[i].recall, 4),
+               fixed(rows[i].f1, 4), std::to_string(rows[i].support)});
   }
-  return table("Precision, recall and F1 of every class", cells, 1);
+  return table;
 }
 
 // Returns "12.35 s", or "1:02:05" for a minute and more.
@@ -117,10 +114,10 @@ std::string describe_throughput(const RunFiles& run) {
                 " with cached features");
 }
 
-std::string results(const RunFiles& run) {
-  std::vector<std::pair<std::string, std::string>> entries;
-  const auto add = [&](const char* name, const std::string& value) {
-    entries.emplace_back(name, value);
+Table results_table(const RunFiles& run) {
+  Table table({"name", "value"}, {}, "Results");
+  const auto add = [&](const std::string& name, const std::string& value) {
+    table.add({name, value});
   };
   add("state", run.finished ? run.finished->reason : "not finished");
   if (!run.started.empty()) add("started", run.started);
@@ -150,7 +147,7 @@ std::string results(const RunFiles& run) {
                    " of ", labels.samples, "), F1 macro ", fixed(labels.f1_macro(), 4), ", micro ",
                    fixed(labels.f1_micro(), 4), ", Hamming loss ", fixed(labels.hamming_loss(), 4));
       }
-      entries.emplace_back(to_string(split), value);
+      add(to_string(split), value);
     }
   }
   add("images/second", describe_throughput(run));
@@ -164,7 +161,7 @@ std::string results(const RunFiles& run) {
   if (const auto price = cost(run, run.wall_seconds)) add("cost", fixed(*price, 4));
   if (run.energy_joules) add("energy of the devices", fixed(*run.energy_joules, 0) + " J");
   if (run.joules_per_image) add("energy per image", fixed(*run.joules_per_image, 4) + " J");
-  return list("Results", entries);
+  return table;
 }
 
 // The result that the page is about: of the checkpoint with which mistakes were looked for, if all
@@ -201,7 +198,7 @@ std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes
 }
 
 // "68 % right (589 of 863 validation samples), 5 classes, 3,454 training samples".
-std::string headline(const RunFiles& run, const std::optional<ShownResult>& shown) {
+std::string describe_result(const RunFiles& run, const std::optional<ShownResult>& shown) {
   std::vector<std::string> parts;
   if (shown && shown->result.count > 0 && std::isfinite(shown->result.accuracy)) {
     const SplitResult& result = shown->result;
@@ -218,53 +215,61 @@ std::string headline(const RunFiles& run, const std::optional<ShownResult>& show
   if (!run.finished) parts.push_back("not finished");
   std::string text = join(parts, ", ");
   if (shown) text += "; with " + shown->checkpoint;
-  return text.empty() ? "" : "<p class=\"lead\"><b>" + escape_markup(text) + "</b></p>\n";
+  return text;
 }
 
 // The means over the classes that `evaluate` prints.
-std::string print_class_means(const SplitResult& result, double auc) {
-  const engine::ClassMeans means = engine::class_means(result.classes);
-  if (std::isnan(means.f1_weighted)) return "";  // no samples
-  return concat("<p>F1 macro ", fixed(means.f1_macro, 4), ", weighted ",
-                fixed(means.f1_weighted, 4), "; balanced accuracy ",
-                percent(means.balanced_accuracy),
-                std::isfinite(auc) ? concat("; AUC ", fixed(auc, 4)) : "", "</p>\n");
+std::string describe_means(const engine::ClassMeans& means, double auc) {
+  return concat("F1 macro ", fixed(means.f1_macro, 4), ", weighted ", fixed(means.f1_weighted, 4),
+                "; balanced accuracy ", percent(means.balanced_accuracy),
+                std::isfinite(auc) ? concat("; AUC ", fixed(auc, 4)) : "");
 }
 
-// Returns the tables of several labels: their metrics, and a confusion matrix of each.
-std::string label_tables(const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
-  Cells scores{{"label", "AUC", "average precision", "precision", "recall", "F1"}};
-  Cells counts{{"label", "with, predicted", "with, not predicted", "without, predicted",
-                "without, not predicted"}};
+// Adds the tables of several labels: their metrics, and a confusion matrix of each.
+void add_labels(Document& section, const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
+  Table scores({"label", "AUC", "average precision", "precision", "recall", "F1"}, NumbersFrom{1},
+               "Metrics of every label");
+  Table counts({"label", "with, predicted", "with, not predicted", "without, predicted",
+                "without, not predicted"},
+               NumbersFrom{1}, "Images with and without each label");
   for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
     const engine::LabelResult& label = metrics.labels[i];
-    scores.push_back({class_name(run.classes, i), fixed_or_dash(label.auc, 4),
-                      fixed_or_dash(label.average_precision, 4), fixed(label.precision(), 4),
-                      fixed(label.recall(), 4), fixed(label.f1(), 4)});
-    counts.push_back({class_name(run.classes, i), std::to_string(label.true_positives),
-                      std::to_string(label.positives - label.true_positives),
-                      std::to_string(label.false_positives),
-                      std::to_string(label.negatives - label.false_positives)});
+    scores.add({class_name(run.classes, i), fixed_or_dash(label.auc, 4),
+                fixed_or_dash(label.average_precision, 4), fixed(label.precision(), 4),
+                fixed(label.recall(), 4), fixed(label.f1(), 4)});
+    counts.add({class_name(run.classes, i), std::to_string(label.true_positives),
+                std::to_string(label.positives - label.true_positives),
+                std::to_string(label.false_positives),
+                std::to_string(label.negatives - label.false_positives)});
   }
-  return concat("<p>Mean AUC ", fixed_or_dash(metrics.auc(), 4), ", average precision ",
-                fixed_or_dash(metrics.average_precision(), 4),
-                "; labels are predicted above a probability of 0.5</p>\n") +
-         table("Metrics of every label", scores, 1) +
-         table("Images with and without each label", counts, 1);
+  section.add(Paragraph{concat("Mean AUC ", fixed_or_dash(metrics.auc(), 4), ", average precision ",
+                               fixed_or_dash(metrics.average_precision(), 4),
+                               "; labels are predicted above a probability of 0.5")});
+  section.add(scores);
+  section.add(counts);
 }
 
-std::string classes_section(const RunFiles& run, const std::optional<ShownResult>& shown) {
-  if (shown && !shown->result.multi_label.empty()) {
-    return heading(concat("Labels (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
-           label_tables(run, shown->result.multi_label);
-  }
-  if (!shown || shown->result.classes.empty()) return "";
+Document classes_section(const RunFiles& run, const std::optional<ShownResult>& shown) {
+  if (!shown) return {};
   const SplitResult& result = shown->result;
-  return heading(concat("Classes (", to_string(shown->split), ", ", shown->checkpoint, ")")) +
-         print_class_means(result, shown->auc) +
-         (result.classes.size() <= kMaxPageClasses ? matrix(run, result)
-                                                   : confusion_list(run, result)) +
-         per_class(run, result);
+  const std::string source = concat(" (", to_string(shown->split), ", ", shown->checkpoint, ")");
+  Document section;
+  if (!result.multi_label.empty()) {
+    section.add(Heading{"Labels" + source});
+    add_labels(section, run, result.multi_label);
+  } else if (!result.classes.empty()) {
+    section.add(Heading{"Classes" + source});
+    const engine::ClassMeans means = engine::class_means(result.classes);
+    const bool has_samples = !std::isnan(means.f1_weighted);
+    if (has_samples) section.add(Paragraph{describe_means(means, shown->auc)});
+    if (result.classes.size() <= kMaxPageClasses) {
+      section.add(make_matrix(run, result));
+    } else {
+      section.add(confusion_list(run, result));
+    }
+    section.add(class_table(run, result));
+  }
+  return section;
 }
 
 }  // namespace
@@ -274,17 +279,17 @@ std::string right_share(std::int64_t right, std::int64_t count) {
   return fixed(right == count ? 100 : std::min(99.0, percent), 0) + " %";
 }
 
-std::vector<Chart> run_charts(const RunFiles& whole_run) {
+Charts run_charts(const RunFiles& whole_run) {
   const RunFiles run = with_steps_as_metrics(whole_run);
   const std::string x = run.steps_per_epoch > 0 ? "epoch" : "step";
-  std::vector<Chart> charts{{"loss", "Loss", x, "loss (mean over samples)",
-                             make_series(run, &MetricsRow::loss, false), true},
-                            {"accuracy", "Accuracy", x, "accuracy (share of samples)",
-                             make_series(run, &MetricsRow::accuracy, false)},
-                            {"learning-rate", "Learning rate", x, "learning rate",
-                             make_series(run, &MetricsRow::learning_rate, true), true},
-                            {"throughput", "Throughput", x, "images/second",
-                             make_series(run, &MetricsRow::images_per_second, true), true}};
+  Charts charts{{"loss", "Loss", x, "loss (mean over samples)",
+                 make_series(run, &MetricsRow::loss, false), true},
+                {"accuracy", "Accuracy", x, "accuracy (share of samples)",
+                 make_series(run, &MetricsRow::accuracy, false)},
+                {"learning-rate", "Learning rate", x, "learning rate",
+                 make_series(run, &MetricsRow::learning_rate, true), true},
+                {"throughput", "Throughput", x, "images/second",
+                 make_series(run, &MetricsRow::images_per_second, true), true}};
   for (Chart& chart : charts) {
     const bool is_of_metrics = chart.id == "loss" || chart.id == "accuracy";
     if (!is_of_metrics || !run.best) continue;
@@ -297,14 +302,25 @@ std::vector<Chart> run_charts(const RunFiles& whole_run) {
 
 std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<ShownResult> shown = find_shown_result(run, mistakes);
-  std::string body = concat(headline(run, shown), "<p class=\"lead\">",
-                            escape_markup(run.folder.string()), "</p>\n", results(run));
-  body += heading("Curves") + chart_grid(run_charts(run)) + classes_section(run, shown) +
-          probabilities_section(run) + mistakes_section(mistakes) + step_time_section(run) +
-          device_section(run) + data_section(run) + heading("Environment") +
-          list("What made the run", run.origin) + heading("Config") +
-          folded("Every value of the config", list("Config", run.config));
-  return page("Run " + run.name, body);
+  Document page{"Run " + run.name};
+  if (const std::string result = describe_result(run, shown); !result.empty()) {
+    page.add(Paragraph{result, Paragraph::Kind::kHeadline});
+  }
+  page.add(Paragraph{run.folder.string(), Paragraph::Kind::kSubtitle});
+  page.add(results_table(run));
+  page.add(Heading{"Curves"});
+  page.add(run_charts(run));
+  page.append(classes_section(run, shown));
+  page.add(Markup{probabilities_section(run)});
+  page.append(mistakes_section(mistakes));
+  page.append(step_time_section(run));
+  page.append(device_section(run));
+  page.append(data_section(run));
+  page.add(Heading{"Environment"});
+  page.add(make_list("What made the run", run.origin));
+  page.add(Heading{"Config"});
+  page.add(Folded{"Every value of the config", {{make_list("Config", run.config)}}});
+  return render_html(page);
 }
 
 void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path& html) {

@@ -1,11 +1,9 @@
-// The sections of reports, inside the folder. Each returns "" when the run has no data for
-// it.
+// The sections of reports, inside the folder. Each is empty when the run has no data for it.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "results/page/svg.h"
+#include "results/document/document.h"
 #include "results/pages/mistakes.h"
 #include "results/run_files/run_files.h"
 #include "results/sweeps/summary.h"
@@ -14,18 +12,22 @@ namespace trainer::results {
 
 // Returns "68 %" for a headline; "100 %" only if all are right. `count` must be positive.
 std::string right_share(std::int64_t right, std::int64_t count);
+// Returns the name of a rank of the run: its host, or "rank 1".
+std::string rank_name(const RunFiles& run, std::size_t rank);
 // Splits, classes and files that were skipped or replaced.
-std::string data_section(const RunFiles& run);
+Document data_section(const RunFiles& run);
 // Charts of the GPUs that were measured: utilisation, memory, power, temperature.
-std::vector<Chart> device_charts(const RunFiles& run);
+Charts device_charts(const RunFiles& run);
 // The use of each rank's and each GPU's time and memory, with charts of the GPUs.
-std::string device_section(const RunFiles& run);
+Document device_section(const RunFiles& run);
 // Charts and section of what `evaluate` has stored of calibration, curves, an operating point,
 // abstention and thresholds in the run. They throw DataError for a damaged file.
-std::vector<Chart> probability_charts(const RunFiles& run);
+Charts probability_charts(const RunFiles& run);
 std::string probabilities_section(const RunFiles& run);
-std::string mistakes_section(const Mistakes& mistakes);
+Document mistakes_section(const Mistakes& mistakes);
+// A bar per rank that is divided by phase, a table of the numbers, and the straggler.
+Document step_time_section(const RunFiles& run);
 // The environment of the first run of a sweep that has one.
-std::string environment_section(const Summary& summary);
+Document environment_section(const Summary& summary);
 
 }  // namespace trainer::results

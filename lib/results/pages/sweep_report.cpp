@@ -4,9 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "base/text.h"
-#include "results/page/page.h"
 #include "results/pages/html.h"
 #include "results/pages/sections.h"
 #include "results/sweeps/table.h"
@@ -149,74 +147,62 @@ Series make_curve(const std::string& name, const RunFiles& run, std::optional<Sp
   return series;
 }
 
-Cells point_cells(const Summary& summary) {
-  Cells cells{{"point", "state", "accuracy", "loss", "images/second", "total time, s"}};
+Table points_table(const Summary& summary) {
+  Table table({"point", "state", "accuracy", "loss", "images/second", "total time, s"},
+              NumbersFrom{2}, "Every run of the sweep, the best first");
   for (const std::size_t i : rank_points(summary)) {
     const PointState& point = summary.points[i];
     std::string state = point.is_done() ? "finished" : to_string(point.kind);
     if (!point.message.empty()) state += ": " + point.message;
     const auto result = find_scored_result(summary, point);
-    cells.push_back({point.point.name, state,
-                     fixed_or_dash(result ? result->metrics.accuracy : NAN, 4),
-                     fixed_or_dash(result ? result->metrics.loss : NAN, 4),
-                     point.run ? fixed(images_per_second(*point.run), 1) : "-",
-                     point.run ? fixed(total_steps(*point.run).seconds, 2) : "-"});
+    table.add({point.point.name, state, fixed_or_dash(result ? result->metrics.accuracy : NAN, 4),
+               fixed_or_dash(result ? result->metrics.loss : NAN, 4),
+               point.run ? fixed(images_per_second(*point.run), 1) : "-",
+               point.run ? fixed(total_steps(*point.run).seconds, 2) : "-"});
   }
-  return cells;
+  return table;
 }
 
-// The verdicts, which are sentences, stand below the numbers.
-std::string summary_table(const Summary& summary) {
-  Cells cells = make_cells(summary, rank_rows(summary));
-  for (auto& row : cells) row.pop_back();
-  if (summary.keys.empty()) {
-    for (auto& row : cells)
-      row.insert(row.begin(), &row == &cells.front() ? "sweep" : summary.name);
-  }
-  return table("Means over the seeds of each combination, the best first", cells, 0);
-}
-
-// Returns the verdict that most combinations share in a sentence, and a table of those that differ.
-std::string verdicts(const Summary& summary) {
-  if (summary.rows.empty()) return "";
+// Adds the verdict that most combinations share as a sentence, and a table of those that differ.
+void add_verdicts(Document& page, const Summary& summary) {
+  if (summary.rows.empty()) return;
   std::map<std::string, std::int64_t> counts;
   for (const SummaryRow& row : summary.rows) ++counts[row.verdict];
   const auto common = std::ranges::max_element(
       counts, [](const auto& a, const auto& b) { return a.second < b.second; });
   const auto total = std::ssize(summary.rows);
-  std::string text;
-  if (common->second > 1) {
-    text = concat("<p>", common->second == total ? "All " : "", common->second,
-                  common->second == total ? "" : concat(" of ", total),
-                  " combinations: ", escape_markup(common->first), ".</p>\n");
+  const bool is_shared = common->second > 1;
+  if (is_shared) {
+    page.add(Paragraph{concat(common->second == total ? "All " : "", common->second,
+                              common->second == total ? "" : concat(" of ", total),
+                              " combinations: ", common->first, ".")});
   }
-  Cells cells{{"combination", "verdict"}};
+  Table others({"combination", "verdict"}, {},
+               is_shared ? "The other combinations"
+                         : "What limits each combination, from what was measured");
   for (const std::size_t i : rank_rows(summary)) {
     const SummaryRow& row = summary.rows[i];
-    if (common->second > 1 && row.verdict == common->first) continue;
-    cells.push_back({make_label(summary, row), row.verdict});
+    if (is_shared && row.verdict == common->first) continue;
+    others.add({make_label(summary, row), row.verdict});
   }
-  if (cells.size() == 1) return text;
-  return text + table(text.empty() ? "What limits each combination, from what was measured"
-                                   : "The other combinations",
-                      cells, 2);
+  if (!others.rows().empty()) page.add(others);
 }
 
-std::string curves_section(const Summary& summary) {
-  const std::vector<Chart> charts = sweep_curves(summary);
-  if (charts.empty()) return "";
+void add_curves(Document& page, const Summary& summary) {
+  Charts charts = sweep_curves(summary);
+  if (charts.empty()) return;
   const auto finished = std::ranges::count_if(
       summary.points, [](const PointState& point) { return point.run.has_value(); });
-  std::string text = heading("Curves");
+  page.add(Heading{"Curves"});
   if (finished > static_cast<std::int64_t>(kMaxCurves)) {
-    text += concat("<p>The best ", kMaxCurves, " of ", finished, " points.</p>\n");
+    page.add(Paragraph{concat("The best ", kMaxCurves, " of ", finished, " points.")});
   }
-  return text + chart_grid(charts);
+  page.add(std::move(charts));
 }
 
 }  // namespace
 
-std::vector<Chart> sweep_charts(const Summary& summary) {
+Charts sweep_charts(const Summary& summary) {
   const ChartAxis axis = choose_axis(summary);
   if (axis.keys.empty()) return {};
   const bool is_log = axis.label.find("learning_rate") != std::string::npos;
@@ -226,9 +212,8 @@ std::vector<Chart> sweep_charts(const Summary& summary) {
     chart.log_x = is_log;
     return chart;
   };
-  std::vector<Chart> charts{
-      make("accuracy", "Accuracy", "accuracy (share of samples)", mean_accuracy),
-      make("loss", "Loss", "loss (mean over samples)", mean_loss)};
+  Charts charts{make("accuracy", "Accuracy", "accuracy (share of samples)", mean_accuracy),
+                make("loss", "Loss", "loss (mean over samples)", mean_loss)};
   std::erase_if(charts, [](const Chart& chart) { return chart.series.empty(); });
   Chart throughput = make("throughput", "Throughput", "images/second",
                           [](const SummaryRow& row) { return row.images_per_second; });
@@ -241,7 +226,7 @@ std::vector<Chart> sweep_charts(const Summary& summary) {
   return charts;
 }
 
-std::vector<Chart> sweep_curves(const Summary& summary) {
+Charts sweep_curves(const Summary& summary) {
   Chart accuracy{"accuracy-curves", "", "epoch", "accuracy (share of samples)", {}};
   Chart loss{"loss-curves", "", "epoch", "loss (mean over samples)", {}};
   std::set<std::string> splits;
@@ -259,7 +244,7 @@ std::vector<Chart> sweep_curves(const Summary& summary) {
   const std::string names = join({splits.begin(), splits.end()}, ", ");
   accuracy.title = concat("Accuracy of the points (", names, ")");
   loss.title = concat("Loss of the points (", names, ")");
-  std::vector<Chart> charts{std::move(accuracy), std::move(loss)};
+  Charts charts{std::move(accuracy), std::move(loss)};
   std::erase_if(charts, [](Chart& chart) {
     std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
     return chart.series.empty();
@@ -267,31 +252,39 @@ std::vector<Chart> sweep_curves(const Summary& summary) {
   return charts;
 }
 
-std::string environment_section(const Summary& summary) {
-  for (const PointState& point : summary.points) {
-    if (!point.run) continue;
-    return heading("Environment") + list("What made the first run", point.run->origin);
-  }
-  return "";
+Document environment_section(const Summary& summary) {
+  Document section;
+  const auto first =
+      std::ranges::find_if(summary.points, [](const PointState& p) { return p.run.has_value(); });
+  if (first == summary.points.end()) return section;
+  section.add(Heading{"Environment"});
+  section.add(make_list("What made the first run", first->run->origin));
+  return section;
 }
 
 std::string sweep_report(const Summary& summary) {
-  std::string body;
+  Document page{"Sweep " + summary.name};
   if (const std::string best = best_sentence(summary); !best.empty()) {
-    body += "<p class=\"lead\"><b>" + escape_markup(best) + "</b></p>\n";
+    page.add(Paragraph{best, Paragraph::Kind::kHeadline});
   }
   for (const std::string& sentence : {summary.scored, summary.cached, accuracy_sentence(summary)}) {
-    if (!sentence.empty()) body += "<p>" + escape_markup(sentence) + "</p>\n";
+    if (!sentence.empty()) page.add(Paragraph{sentence});
   }
-  body += heading("Table") + summary_table(summary) + curves_section(summary) + heading("Plots");
-  const std::vector<Chart> charts = sweep_charts(summary);
-  body += charts.empty()
-              ? std::string("<p>No plots: the points that finished differ in no number.</p>\n")
-              : chart_grid(charts);
-  body += heading("Verdicts") + verdicts(summary) + heading("Points") +
-          table("Every run of the sweep, the best first", point_cells(summary), 2) +
-          environment_section(summary);
-  return page("Sweep " + summary.name, body);
+  page.add(Heading{"Table"});
+  page.add(make_table(summary, rank_rows(summary)));
+  add_curves(page, summary);
+  page.add(Heading{"Plots"});
+  Charts charts = sweep_charts(summary);
+  if (charts.empty()) {
+    page.add(Paragraph{"No plots: the points that finished differ in no number."});
+  }
+  page.add(std::move(charts));
+  page.add(Heading{"Verdicts"});
+  add_verdicts(page, summary);
+  page.add(Heading{"Points"});
+  page.add(points_table(summary));
+  page.append(environment_section(summary));
+  return render_html(page);
 }
 
 void write_sweep_report(const Summary& summary, const Path& folder, const Path& html) {

@@ -46,12 +46,20 @@ std::string format_cell(const Column& column, const SummaryRow& row) {
   return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
 }
 
-Table make_table(const std::vector<std::vector<std::string>>& cells) {
-  std::vector<std::size_t> right(cells.front().size());
-  std::iota(right.begin(), right.end(), std::size_t{0});
-  Table table(cells.front(), right);
-  for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
-  return table;
+std::vector<std::size_t> list_rows(const Summary& summary) {
+  std::vector<std::size_t> rows(summary.rows.size());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  return rows;
+}
+
+std::string markdown_row(const std::vector<std::string>& cells) {
+  std::string text;
+  for (const std::string& cell : cells) {
+    text += "| ";
+    for (const char letter : cell) text += letter == '|' ? "\\|" : std::string(1, letter);
+    text += ' ';
+  }
+  return text;
 }
 
 }  // namespace
@@ -111,43 +119,35 @@ std::vector<Column> choose_columns(const Summary& summary) {
   return columns;
 }
 
-std::vector<std::vector<std::string>> make_cells(const Summary& summary,
-                                                 const std::vector<std::size_t>& rows) {
+Table make_table(const Summary& summary, const std::vector<std::size_t>& rows) {
   std::vector<Column> columns = choose_columns(summary);
   std::erase_if(columns, [&](const Column& column) {
     return column.key == kIntervalHigh || repeats_value(column, summary);
   });
-  std::vector<std::vector<std::string>> cells{summary.short_names};
-  for (const Column& column : columns) cells.front().push_back(column.heading);
-  cells.front().push_back("verdict");
+  std::vector<std::string> header = summary.short_names;
+  for (const Column& column : columns) header.push_back(column.heading);
+  Table table(std::move(header), NumbersFrom{0},
+              "Means over the seeds of each combination, the best first");
   for (const std::size_t i : rows) {
     const SummaryRow& row = summary.rows[i];
     std::vector<std::string> line;
     for (const std::string& key : summary.keys) line.push_back(find_value(row, key));
     for (const Column& column : columns) line.push_back(format_cell(column, row));
-    line.push_back(row.verdict);
-    cells.push_back(std::move(line));
+    table.add(std::move(line));
   }
-  return cells;
-}
-
-std::vector<std::vector<std::string>> make_cells(const Summary& summary) {
-  std::vector<std::size_t> rows(summary.rows.size());
-  std::iota(rows.begin(), rows.end(), std::size_t{0});
-  return make_cells(summary, rows);
+  return table;
 }
 
 void print_table(const Summary& summary, std::optional<int> columns, std::ostream& out) {
-  auto cells = make_cells(summary);
-  for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
+  Table table = make_table(summary, list_rows(summary));
   const std::size_t min_columns = summary.keys.size() + 1;
   std::size_t left_out = 0;
-  while (columns && make_table(cells).width() > static_cast<std::size_t>(*columns) &&
-         cells.front().size() > min_columns) {
-    for (std::vector<std::string>& line : cells) line.pop_back();
+  while (columns && table.width() > static_cast<std::size_t>(*columns) &&
+         table.header().size() > min_columns) {
+    table.remove_last_column();
     ++left_out;
   }
-  make_table(cells).print(out);
+  table.print(out);
   if (left_out > 0) {
     out << left_out << (left_out == 1 ? " column is" : " columns are")
         << " left out for the width of the terminal; the files of the table have all\n";
@@ -178,18 +178,12 @@ std::string table_csv(const Summary& summary) {
 }
 
 std::string table_markdown(const Summary& summary) {
-  std::string text;
-  for (const std::vector<std::string>& line : make_cells(summary)) {
-    const bool is_heading = text.empty();
-    for (const std::string& cell : line) {
-      text += "| ";
-      for (const char letter : cell) text += letter == '|' ? "\\|" : std::string(1, letter);
-      text += ' ';
-    }
-    text += "|\n";
-    if (!is_heading) continue;
-    for (std::size_t i = 0; i + 1 < line.size(); ++i) text += "| ---: ";
-    text += "| :--- |\n";
+  const Table table = make_table(summary, list_rows(summary));
+  std::string text = markdown_row(table.header()) + "| verdict |\n";
+  for (std::size_t i = 0; i < table.header().size(); ++i) text += "| ---: ";
+  text += "| :--- |\n";
+  for (std::size_t i = 0; i < summary.rows.size(); ++i) {
+    text += markdown_row(table.rows()[i]) + markdown_row({summary.rows[i].verdict}) + "|\n";
   }
   for (const std::string& sentence :
        {best_sentence(summary), summary.scored, summary.cached, accuracy_sentence(summary)}) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/formats/table.h"
 #include "results/sweeps/summary.h"
 
 namespace trainer::results {
@@ -22,12 +23,10 @@ struct Column {
 std::vector<Column> list_columns();
 // Returns the columns for which some row has a number.
 std::vector<Column> choose_columns(const Summary& summary);
-// Returns, for people, the heading and the rows as text: the values, the columns and the verdict.
-// Columns that repeat a value are left out, and an interval is one column.
-std::vector<std::vector<std::string>> make_cells(const Summary& summary);
-// Returns the heading and the rows of these indices, in their order.
-std::vector<std::vector<std::string>> make_cells(const Summary& summary,
-                                                 const std::vector<std::size_t>& rows);
+// Returns, for people, the values and the numbers of the rows of these indices, in their order.
+// Columns that repeat a value are left out, and an interval is one column. Verdicts, which are
+// sentences, are not part of the table.
+Table make_table(const Summary& summary, const std::vector<std::size_t>& rows);
 
 // Prints aligned columns, and the verdicts below them. With `columns`, the width of a terminal,
 // leaves out columns from the right until the table above the verdicts fits, but keeps the values

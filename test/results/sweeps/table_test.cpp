@@ -40,26 +40,26 @@ TEST_CASE("table_csv and table_markdown and table_json have the same values") {
   CHECK(json["points"][1]["state"] == "not started");
 }
 
-TEST_CASE("make_cells repeats no columns, and has intervals in one column and shares in percent") {
+TEST_CASE("make_table repeats no column and shows intervals in one column, shares in percent") {
   const FakeSweep sweep({"parallel.gpus=1,2", "seed=1,2"});
   sweep.write("gpus=1_seed=1", make_run(1, 0.5, 80));
   sweep.write("gpus=1_seed=2", make_run(1, 0.5, 90));
   FakeRun two = make_run(2, 0.9, 85);
   two.wait_seconds = 0.225;
   sweep.write("gpus=2_seed=1", two);
-  const auto cells = make_cells(sweep.summary());
+  const Table cells = make_table(sweep.summary(), {0, 1});
   const auto cell = [&](std::size_t row, const std::string& heading) {
-    const auto found = std::find(cells[0].begin(), cells[0].end(), heading);
-    return found == cells[0].end() ? "no column"
-                                   : cells[row][static_cast<std::size_t>(found - cells[0].begin())];
+    const auto found = std::ranges::find(cells.header(), heading);
+    return found == cells.header().end() ? "no column"
+                                         : cells.rows()[row][found - cells.header().begin()];
   };
-  CHECK(cell(1, "runs") == "2");  // not one of each row
-  CHECK(cell(1, "replicas") == "no column");
-  CHECK(cell(1, "accuracy") == "0.8500");
-  CHECK(cell(1, "95 % interval") == "0.2147-1.0000");
-  CHECK(cell(2, "data wait") == "25 %");
-  CHECK(cell(2, "efficiency") == "56 %");
-  CHECK(cell(1, "efficiency") == "-");
+  CHECK(cell(0, "runs") == "2");  // not one of each row
+  CHECK(cell(0, "replicas") == "no column");
+  CHECK(cell(0, "accuracy") == "0.8500");
+  CHECK(cell(0, "95 % interval") == "0.2147-1.0000");
+  CHECK(cell(1, "data wait") == "25 %");
+  CHECK(cell(1, "efficiency") == "56 %");
+  CHECK(cell(0, "efficiency") == "-");
   std::ostringstream out;
   print_table(sweep.summary(), std::nullopt, out);
   CHECK(contains(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
@@ -86,7 +86,7 @@ TEST_CASE("make_cells repeats no columns, and has intervals in one column and sh
   // A column has the number of replicas where the values do not have it.
   const FakeSweep all({"parallel.gpus=all"});
   all.write("gpus=all", make_run(2, 0.5));
-  CHECK(make_cells(all.summary())[0][1] == "replicas");
+  CHECK(make_table(all.summary(), {0}).header()[1] == "replicas");
 }
 
 }  // namespace
