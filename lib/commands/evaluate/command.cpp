@@ -84,7 +84,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   if (arguments.json) {
     results::print_report_json(report, context.out);
   } else {
-    results::print_report(report, arguments.quiet, context.out);
+    context.out << results::render_text(results::describe_evaluation(report, arguments.quiet));
   }
   decisions.print({run, arguments.json, arguments.quiet, context.out});
   return kExitOk;

@@ -5,6 +5,7 @@
 #include "base/formats/duration.h"
 #include "base/text.h"
 #include "engine/metrics/metrics.h"
+#include "results/evaluation/class_tables.h"
 #include "results/evaluation/find_class.h"
 #include "results/pages/html.h"
 #include "results/pages/sections.h"
@@ -14,8 +15,7 @@ namespace trainer::results {
 namespace {
 
 constexpr std::size_t kMaxPageClasses = 30;  // classes whose matrix fits a page
-constexpr std::size_t kMaxListedConfusions = 30;
-constexpr std::size_t kMinCurveRows = 5;  // rows of training metrics that make a curve
+constexpr std::size_t kMinCurveRows = 5;     // rows of training metrics that make a curve
 
 // Returns the place of a step on the x axis of charts: in epochs, if their length is known.
 double chart_x(const RunFiles& run, std::int64_t step) {
@@ -59,7 +59,7 @@ RunFiles with_steps_as_metrics(RunFiles run) {
   return run;
 }
 
-ConfusionMatrix make_matrix(const RunFiles& run, const SplitResult& result) {
+ConfusionMatrix stored_matrix(const RunFiles& run, const SplitResult& result) {
   const std::size_t n = result.classes.size();
   ConfusionMatrix matrix{{}, std::vector<std::int64_t>(n * n)};
   for (std::size_t c = 0; c < n; ++c) {
@@ -71,28 +71,6 @@ ConfusionMatrix make_matrix(const RunFiles& run, const SplitResult& result) {
                   static_cast<std::size_t>(cell.predicted)] = cell.count;
   }
   return matrix;
-}
-
-// Lists the most frequent mistakes when there are too many classes for a matrix.
-Table confusion_list(const RunFiles& run, const SplitResult& result) {
-  Table table({"true class", "predicted class", "samples"}, {2}, "Most frequent mistakes");
-  for (const engine::ConfusionCell& one : result.confusions) {
-    if (table.rows().size() == kMaxListedConfusions) break;
-    table.add({class_name(run.classes, one.actual), class_name(run.classes, one.predicted),
-               std::to_string(one.count)});
-  }
-  return table;
-}
-
-Table class_table(const RunFiles& run, const SplitResult& result) {
-  Table table({"class", "precision", "recall", "F1", "samples"}, NumbersFrom{1},
-              "Precision, recall and F1 of every class");
-  const auto rows = engine::class_scores(result.classes);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    table.add({class_name(run.classes, i), fixed(rows[i].precision, 4), fixed(rows[i].recall, 4),
-               fixed(rows[i].f1, 4), std::to_string(rows[i].support)});
-  }
-  return table;
 }
 
 // Returns "12.35 s", or "1:02:05" for a minute and more.
@@ -218,37 +196,6 @@ std::string describe_result(const RunFiles& run, const std::optional<ShownResult
   return text;
 }
 
-// The means over the classes that `evaluate` prints.
-std::string describe_means(const engine::ClassMeans& means, double auc) {
-  return concat("F1 macro ", fixed(means.f1_macro, 4), ", weighted ", fixed(means.f1_weighted, 4),
-                "; balanced accuracy ", percent(means.balanced_accuracy),
-                std::isfinite(auc) ? concat("; AUC ", fixed(auc, 4)) : "");
-}
-
-// Adds the tables of several labels: their metrics, and a confusion matrix of each.
-void add_labels(Document& section, const RunFiles& run, const engine::MultiLabelMetrics& metrics) {
-  Table scores({"label", "AUC", "average precision", "precision", "recall", "F1"}, NumbersFrom{1},
-               "Metrics of every label");
-  Table counts({"label", "with, predicted", "with, not predicted", "without, predicted",
-                "without, not predicted"},
-               NumbersFrom{1}, "Images with and without each label");
-  for (std::size_t i = 0; i < metrics.labels.size(); ++i) {
-    const engine::LabelResult& label = metrics.labels[i];
-    scores.add({class_name(run.classes, i), fixed_or_dash(label.auc, 4),
-                fixed_or_dash(label.average_precision, 4), fixed(label.precision(), 4),
-                fixed(label.recall(), 4), fixed(label.f1(), 4)});
-    counts.add({class_name(run.classes, i), std::to_string(label.true_positives),
-                std::to_string(label.positives - label.true_positives),
-                std::to_string(label.false_positives),
-                std::to_string(label.negatives - label.false_positives)});
-  }
-  section.add(Paragraph{concat("Mean AUC ", fixed_or_dash(metrics.auc(), 4), ", average precision ",
-                               fixed_or_dash(metrics.average_precision(), 4),
-                               "; labels are predicted above a probability of 0.5")});
-  section.add(scores);
-  section.add(counts);
-}
-
 Document classes_section(const RunFiles& run, const std::optional<ShownResult>& shown) {
   if (!shown) return {};
   const SplitResult& result = shown->result;
@@ -256,18 +203,21 @@ Document classes_section(const RunFiles& run, const std::optional<ShownResult>& 
   Document section;
   if (!result.multi_label.empty()) {
     section.add(Heading{"Labels" + source});
-    add_labels(section, run, result.multi_label);
+    section.add(Paragraph{describe_label_means(result.multi_label)});
+    section.add(label_table(result.multi_label, {}, run.classes));
+    section.add(label_counts_table(result.multi_label, run.classes));
   } else if (!result.classes.empty()) {
     section.add(Heading{"Classes" + source});
+    const std::vector<engine::ClassScores> scores = engine::class_scores(result.classes);
     const engine::ClassMeans means = engine::class_means(result.classes);
     const bool has_samples = !std::isnan(means.f1_weighted);
-    if (has_samples) section.add(Paragraph{describe_means(means, shown->auc)});
+    if (has_samples) section.add(Paragraph{describe_class_means(means, shown->auc)});
     if (result.classes.size() <= kMaxPageClasses) {
-      section.add(make_matrix(run, result));
+      section.add(stored_matrix(run, result));
     } else {
-      section.add(confusion_list(run, result));
+      section.add(mistakes_table(result.confusions, scores, run.classes));
     }
-    section.add(class_table(run, result));
+    section.add(class_table(scores, run.classes));
   }
   return section;
 }
