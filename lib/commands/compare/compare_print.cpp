@@ -51,9 +51,7 @@ void print_curve(const Comparison& comparison, std::ostream& out) {
     out << "\nno step has metrics of all runs\n";
     return;
   }
-  std::vector<std::size_t> right{1};
-  for (std::size_t i = 0; i < comparison.runs.size(); ++i) right.push_back(i + 2);
-  Table table(heading(comparison, {"metric", "step"}), right);
+  Table table(heading(comparison, {"metric", "step"}), NumbersFrom{1});
   for (const Comparison::CurvePoint& point : comparison.curve) {
     std::vector<std::string> row{point.metric, std::to_string(point.step)};
     for (const double value : point.values) row.push_back(fixed(value, 4));

@@ -84,7 +84,7 @@ CrossvalJson make_json(const CrossvalResult& result) {
 void print_label_metrics(const CrossvalResult& result, std::ostream& out) {
   Table table({"label", "AUC: mean", "95 % interval", "all samples", "average precision: mean",
                "95 % interval", "all samples"},
-              {1, 2, 3, 4, 5, 6});
+              NumbersFrom{1});
   for (std::size_t i = 0; i < result.labels.size(); ++i) {
     std::vector<std::string> row{result.classes[i]};
     for (const FoldMetric* metric : {&result.labels[i].auc, &result.labels[i].average_precision}) {
@@ -118,9 +118,7 @@ void print_crossval(const CrossvalResult& result, const Path& folder, bool brief
   if (lists_folds) {
     for (const FoldResult& fold : result.folds) header.push_back(concat("fold ", fold.fold));
   }
-  std::vector<std::size_t> right;
-  for (std::size_t i = 1; i < header.size(); ++i) right.push_back(i);
-  Table table(header, right);
+  Table table(header, NumbersFrom{1});
   for (const FoldMetric& metric : result.metrics) {
     std::vector<std::string> row{metric.name, fixed_or_dash(metric.estimate.mean, 4),
                                  interval_text(metric.estimate), all_text(metric)};
