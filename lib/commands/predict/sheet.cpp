@@ -43,12 +43,12 @@ results::SampleTile PredictionSheet::make_tile(const inference::PredictionInput&
   tile.name = input.one_per_file ? input.name_of(prediction.index)
                                  : concat(input.name, " number ", prediction.index);
   tile.picture_text = concat("Sample ", tile.name, ": predicted ", name);
-  tile.lines.push_back(concat(prediction.abstained ? "abstains; likeliest " : "",
-                              results::bold(name), ' ', fixed(p, 4)));
+  tile.lines.push_back(
+      {prediction.abstained ? "abstains; likeliest " : "", name, ' ' + fixed(p, 4)});
   if (!prediction.label) return tile;
   tile.is_wrong = *prediction.label != prediction.predicted && !prediction.abstained;
-  tile.lines.push_back(concat(tile.is_wrong ? "wrong, true: " : "true: ",
-                              results::bold(results::class_name(classes_, *prediction.label))));
+  tile.lines.push_back({tile.is_wrong ? "wrong, true: " : "true: ",
+                        results::class_name(classes_, *prediction.label), ""});
   return tile;
 }
 

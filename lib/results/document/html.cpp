@@ -158,7 +158,7 @@ struct BlockRenderer {
     using enum Paragraph::Kind;
     switch (paragraph.kind) {
       case kHeadline:
-        return concat("<p class=\"lead\">", bold(paragraph.text), "</p>\n");
+        return concat("<p class=\"lead\">", element("b", paragraph.text), "</p>\n");
       case kSubtitle:
         return element("p", paragraph.text, " class=\"lead\"") + "\n";
       case kFinding:
@@ -172,8 +172,8 @@ struct BlockRenderer {
   std::string operator()(const Notice& notice) const {
     if (notice.text.empty()) return "";
     const bool is_note = notice.kind == Notice::Kind::kNote;
-    return concat("<p>", bold(is_note ? "Note:" : "Warning:"), ' ', escape_markup(notice.text),
-                  "</p>\n");
+    return concat("<p>", element("b", is_note ? "Note:" : "Warning:"), ' ',
+                  escape_markup(notice.text), "</p>\n");
   }
   std::string operator()(const Table& table) const { return table_element(table); }
   std::string operator()(const Preformatted& lines) const {

@@ -106,13 +106,14 @@ std::string sample_list(const std::vector<SampleTile>& tiles) {
   std::string text = concat("<ul class=\"samples", has_heatmaps ? " pairs" : "", "\">\n");
   for (const SampleTile& tile : tiles) {
     text += concat("<li", tile.is_wrong ? " class=\"wrong\"" : "", ">", pictures(tile), "<span>");
-    for (const std::string& line : tile.lines) text += line + "<br/>";
+    for (const CaptionLine& line : tile.lines) {
+      text += concat(escape_markup(line.before), "<b>", escape_markup(line.name), "</b>",
+                     escape_markup(line.after), "<br/>");
+    }
     text += concat("<small title=\"", escape_markup(tile.name), "\">",
                    escape_markup(short_name(tile.name)), "</small></span></li>\n");
   }
   return text + "</ul>\n";
 }
-
-std::string bold(const std::string& text) { return "<b>" + escape_markup(text) + "</b>"; }
 
 }  // namespace trainer::results

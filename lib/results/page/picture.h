@@ -19,18 +19,20 @@ struct Picture {
 // that has neither 1 nor 3 channels, the first channel is shown.
 Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape);
 
+// A line of a caption, with a name in bold.
+struct CaptionLine {
+  std::string before, name, after;
+};
+
 // A sample with its picture and a caption.
 struct SampleTile {
   Picture picture, heatmap;                // the heatmap is shown beside the picture
   std::string picture_text, heatmap_text;  // describe the pictures for readers who do not see them
-  std::vector<std::string> lines;          // lines of the caption, as markup
+  std::vector<CaptionLine> lines;          // lines of the caption
   std::string name;                        // the path of its file; the end of it is the last line
   bool is_wrong = false;                   // marks the tile
 };
 // Returns the tiles as a list that fills the width of the page.
 std::string sample_list(const std::vector<SampleTile>& tiles);
-
-// Returns the text in bold, as markup.
-std::string bold(const std::string& text);
 
 }  // namespace trainer::results

@@ -6,10 +6,9 @@
 namespace trainer::results {
 namespace {
 
-std::string class_line(const std::string& before, const std::string& name, double value,
-                       bool has_probabilities) {
-  return concat(before, bold(name), " (",
-                has_probabilities ? percent(value) : "output " + fixed(value, 4), ")");
+// Returns " (98.12 %)" for a probability.
+std::string output_text(double value, bool is_probability) {
+  return concat(" (", is_probability ? percent(value) : "output " + fixed(value, 4), ")");
 }
 
 SampleTile make_tile(const ShownSample& shown, bool has_probabilities) {
@@ -18,12 +17,12 @@ SampleTile make_tile(const ShownSample& shown, bool has_probabilities) {
   tile.heatmap = shown.heatmap;
   tile.picture_text = concat("Sample ", shown.sample, ": ", shown.label);
   tile.heatmap_text = concat("Heatmap of ", shown.predicted, " for sample ", shown.sample);
-  tile.lines = {class_line("", shown.label, shown.of_label, has_probabilities)};
+  tile.lines = {{"", shown.label, output_text(shown.of_label, has_probabilities)}};
   tile.name = shown.sample;
   if (shown.predicted == shown.label) return tile;
   tile.picture_text += " taken for " + shown.predicted;
   tile.lines.push_back(
-      class_line("taken for ", shown.predicted, shown.of_predicted, has_probabilities));
+      {"taken for ", shown.predicted, output_text(shown.of_predicted, has_probabilities)});
   return tile;
 }
 
