@@ -10,6 +10,7 @@
 #include "backend/model_runs.h"
 #include "backend/nets.h"
 #include "base/threads/topology.h"
+#include "compile/compile.h"
 
 namespace trainer::test {
 namespace {
@@ -45,7 +46,7 @@ std::unique_ptr<backend::Backend> open_with(int threads, int lanes = 0) {
 
 TEST_CASE("choose_lanes takes one lane per thread for small gradients") {
   for (const int threads : {1, 2, 3, 4}) CHECK(lanes(kPlain, threads, 64) == threads);
-  // Several micro-batches a lane are added up in a second buffer of each.
+  // Several micro-batches per lane are added up in a second buffer of each.
   CHECK(lanes(kPlain, 2, 512) == 2);
   CHECK(lanes(kPlain, 4, 512) == 2);
   CHECK(lanes(kPlain, 4, 256) == 4);
@@ -92,7 +93,7 @@ TEST_CASE("choose_lanes takes more lanes for a gradient that exists once") {
 TEST_CASE(
     "choose_lanes puts the threads of a lane into one of several L3 caches if fewer lanes allow "
     "it") {
-  // As on one cache: four lanes of four.
+  // The choice is that of one cache: four lanes of four.
   CHECK(choose(kPlain, 16, 64, {.domains_per_node = 4, .cores_per_domain = 4}).count == 4);
   CHECK(choose(kPlain, 16, 64, {.domains_per_node = 2, .cores_per_domain = 8}).count == 4);
   // Three lanes of two would span two caches of three cores.
@@ -102,7 +103,7 @@ TEST_CASE(
   CHECK(choose(kPlain, 24, 64, {.domains_per_node = 3, .cores_per_domain = 8}).count == 3);
   // No number of lanes fits a cache of one core: as many as there may be.
   CHECK(choose(kPlain, 16, 64, {.domains_per_node = 16}).count == 4);
-  // A lane a thread has nothing to share.
+  // One lane per thread has nothing to share.
   CHECK(choose(kWide, 16, 16, {.domains_per_node = 4, .cores_per_domain = 4}).count == 16);
 }
 
@@ -113,7 +114,7 @@ TEST_CASE("choose_lanes: the threads of lanes that need several L3 caches share 
   CHECK(lanes.reason ==
         "4 lanes of 6 threads would span NUMA nodes; a step reads 1 MiB of gradients across NUMA "
         "nodes");
-  // A lane a thread says what the nodes cost, too.
+  // The reason of one lane per thread has the cost of the nodes, too.
   CHECK(choose(kPlain, 2, 64, {.nodes = 2}).reason ==
         "a step reads 1 MiB of gradients across NUMA nodes");
   CHECK(choose(kPlain, 2, 64, {.domains_per_node = 2}).reason.empty());
