@@ -39,14 +39,14 @@ std::vector<double> chaos(std::int64_t count, std::int64_t number) {
   return values;
 }
 
-std::int64_t sum_of(const std::string& text) {
+std::int64_t add_letters(const std::string& text) {
   return std::accumulate(text.begin(), text.end(), std::int64_t{0});
 }
 
-std::vector<double> value_of(const std::string& name, const Shape& shape) {
+std::vector<double> compute_value(const std::string& name, const Shape& shape) {
   const std::size_t slash = name.rfind('/');
   const std::string layer = name.substr(0, slash), kind = name.substr(slash + 1);
-  std::vector<double> values = chaos(shape.elements(), sum_of(layer) + sum_of(kind));
+  std::vector<double> values = chaos(shape.elements(), add_letters(layer) + add_letters(kind));
   const double inputs = static_cast<double>(shape.elements() / shape[shape.rank() - 1]);
   double offset = 0, scale = std::sqrt(6 / inputs);
   if (kind == "gamma" || kind == "moving_variance") {
@@ -58,7 +58,7 @@ std::vector<double> value_of(const std::string& name, const Shape& shape) {
   return values;
 }
 
-graph::Graph model_of(const std::string& name, std::int64_t outputs, bool head) {
+graph::Graph make_model(const std::string& name, std::int64_t outputs, bool head) {
   const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
   model::SampleSpec spec = sample(Shape(image), outputs);
   spec.label_is_index = false;
@@ -114,7 +114,7 @@ void check_features(const std::string& name, const json& c, const std::vector<fl
 // `head`: with a dense layer, before which the model is cut as trainer predict --features does.
 void check_backbone(const std::string& name, bool head = false) {
   const json& c = fixture()[name];
-  graph::Graph model = model_of(name, head ? 3 : c["count"].get<std::int64_t>(), head);
+  graph::Graph model = make_model(name, head ? 3 : c["count"].get<std::int64_t>(), head);
   if (head) {
     const model::FeatureModel features = model::cut_at_features(model, "");
     CHECK(features.layer == "features");
@@ -128,7 +128,7 @@ void check_backbone(const std::string& name, bool head = false) {
   for (const graph::Value& value : graph.values) {
     // Constants of layers without a gamma or beta keep their number.
     if (value.role == graph::Role::kParameter || value.role == graph::Role::kStatistic) {
-      runner.write(value.name, value_of(value.name, value.shape));
+      runner.write(value.name, compute_value(value.name, value.shape));
     }
   }
   const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
@@ -136,7 +136,7 @@ void check_backbone(const std::string& name, bool head = false) {
   check_features(name, c, got[0]);
 }
 
-// Returns the tensors of a state dict: value_of() of make_torchvision_features.py.
+// Returns the tensors of a state dict: compute_value() of make_torchvision_features.py.
 std::vector<checkpoint::Tensor> state_dict(const json& c) {
   std::vector<checkpoint::Tensor> tensors;
   for (const auto& row : c["state"]) {
@@ -153,7 +153,7 @@ std::vector<checkpoint::Tensor> state_dict(const json& c) {
       scale = std::sqrt(6 / static_cast<double>(shape.elements() / shape[0]));
     }
     checkpoint::Tensor tensor{name, shape, {}};
-    for (const double value : chaos(shape.elements(), sum_of(name))) {
+    for (const double value : chaos(shape.elements(), add_letters(name))) {
       tensor.values.push_back(static_cast<float>(offset + scale * value));
     }
     tensors.push_back(std::move(tensor));

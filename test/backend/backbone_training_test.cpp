@@ -16,7 +16,7 @@ constexpr std::int64_t kSamples = 4;
 constexpr std::uint64_t kSteps = 2;
 
 // Batch norm with moving statistics: those of so few samples magnify every rounding.
-Net net_of(const std::string& backbone) {
+Net build_net(const std::string& backbone) {
   return {backbone,
           "{backbone: {name: " + backbone +
               ", batch_norm: eval}, head: [global_average_pool, dropout: 0.2, dense: 4]}",
@@ -59,7 +59,7 @@ Trained train(const Net& net, const Setup& setup) {
   return result;
 }
 
-double distance_of(const std::vector<float>& a, const std::vector<float>& b) {
+double measure_distance(const std::vector<float>& a, const std::vector<float>& b) {
   return distance(a, std::vector<double>(b.begin(), b.end()));
 }
 
@@ -71,9 +71,9 @@ void compare(const Net& net, const Setup& setup, double tolerance) {
   REQUIRE(got.losses.size() == want.losses.size());
   double losses = 0;
   for (std::size_t i = 0; i < got.losses.size(); ++i) {
-    losses = std::max(losses, distance_of(got.losses[i], want.losses[i]));
+    losses = std::max(losses, measure_distance(got.losses[i], want.losses[i]));
   }
-  const double moved = distance_of(got.moved, want.moved);
+  const double moved = measure_distance(got.moved, want.moved);
   MESSAGE(net.name, ", ", to_string(setup), ": losses ", losses, ", updates ", moved,
           " from the CPU's");
   CHECK_MESSAGE(losses < tolerance, net.name, ", ", to_string(setup));
@@ -87,7 +87,8 @@ TEST_CASE("backbone: training on GPUs gives the results of the CPU") {
   for (const std::string name : {"efficientnet_b0", "mobilenet_v3_small", "convnext_tiny"}) {
     for (const Setup& setup : setups()) {
       const bool exact = setup.type == DType::kFloat32;
-      if (exact || name == "mobilenet_v3_small") compare(net_of(name), setup, exact ? 1e-4 : 3e-2);
+      if (exact || name == "mobilenet_v3_small")
+        compare(build_net(name), setup, exact ? 1e-4 : 3e-2);
     }
   }
 }

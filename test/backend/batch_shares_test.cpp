@@ -15,7 +15,7 @@ ReductionOptions ordered(std::int64_t micro_batches) {
 }
 
 // The first samples of all micro-batches of all lanes, then the end.
-std::vector<std::int64_t> cuts_of(std::span<const LaneShare> shares) {
+std::vector<std::int64_t> list_cuts(std::span<const LaneShare> shares) {
   std::vector<std::int64_t> cuts;
   for (const LaneShare& share : shares) {
     cuts.insert(cuts.end(), share.bounds.begin(), share.bounds.end() - 1);
@@ -60,11 +60,11 @@ TEST_CASE("batch shares: ordered micro-batches are the same for every number of 
   for (const std::int64_t samples : {3, 8, 61, 64, 1000}) {
     CAPTURE(samples);
     BatchShares one(1, 64, ordered(8));
-    const std::vector<std::int64_t> expected = cuts_of(one.of(samples, samples));
+    const std::vector<std::int64_t> expected = list_cuts(one.of(samples, samples));
     CHECK(expected.size() == 9);
     for (const int lanes : {2, 3, 4, 5, 6, 7, 8}) {
       BatchShares several(lanes, 64, ordered(8));
-      CHECK(cuts_of(several.of(samples, samples)) == expected);
+      CHECK(list_cuts(several.of(samples, samples)) == expected);
     }
   }
 }

@@ -19,7 +19,7 @@ struct Spec {
   Activation activation{};
 };
 
-Window window_of(const Spec& s) {
+Window build_window(const Spec& s) {
   return {{s.kernel_h, s.kernel_w},
           {s.stride, s.stride},
           {s.dilation, s.dilation},
@@ -29,7 +29,7 @@ Window window_of(const Spec& s) {
 
 // Forward, and both gradients of a convolution without activation.
 void convolution(Builder& b, const Spec& s) {
-  const Window window = window_of(s);
+  const Window window = build_window(s);
   const ValueId x = b.input({kBatch, s.height, s.width, s.in});
   const ValueId kernel = b.parameter({s.kernel_h, s.kernel_w, s.in / s.groups, s.out});
   std::vector<ValueId> inputs{x, kernel};
@@ -60,7 +60,7 @@ struct Stem {
 // image, kernel and bias.
 Stem add_stem(Builder& b, const Spec& s, std::int64_t cut, const Fill& fill) {
   Stem stem;
-  stem.conv = {window_of(s), 1, s.bias, s.activation};
+  stem.conv = {build_window(s), 1, s.bias, s.activation};
   stem.pooling = {{2, 2}, {2, 2}, {1, 1}, {0, 0}, {-cut, -cut}};
   stem.x = b.input({kBatch, s.height, s.width, s.in}, fill);
   stem.kernel = b.parameter({s.kernel_h, s.kernel_w, s.in, s.out}, fill);
@@ -110,7 +110,7 @@ constexpr Activation kRelu{Activation::Kind::kRelu, 0};
 // A backend may finish the gradients of all kernels at once, after the last of them.
 TEST_CASE("Conv: the gradient of a kernel that another node reads is whole when it is read") {
   check({"a kernel of two convolutions", [](Builder& b) {
-           const Window window = window_of({.in = 3, .out = 5});
+           const Window window = build_window({.in = 3, .out = 5});
            const ValueId kernel = b.parameter({3, 3, 3, 5});
            for (int i = 0; i < 2; ++i) {
              const ValueId x = b.input({kBatch, 9, 8, 3});

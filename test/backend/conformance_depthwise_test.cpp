@@ -95,9 +95,9 @@ void check_bfloat16(const std::string& name, Spec spec) {
   const Case chained = row(name, spec);
   spec.gives_z = spec.gives_dy = true;
   const Case separate = row(name, spec);
-  const auto expected = expected_of(chained, DType::kBFloat16, 3);
+  const auto expected = compute_expected(chained, DType::kBFloat16, 3);
   for (const Setup& setup : bfloat16_setups()) {
-    const auto got = outputs_of(chained, setup, 3), ops = outputs_of(separate, setup, 3);
+    const auto got = collect_outputs(chained, setup, 3), ops = collect_outputs(separate, setup, 3);
     for (std::size_t i = 0; i < got.size(); ++i) {
       const double d = distance(got[i], expected[i]), most = distance(ops[i], expected[i]);
       CHECK_MESSAGE(d <= 1.2 * most + 1e-3, name, ", ", to_string(setup), ", output ", i,

@@ -38,7 +38,7 @@ struct Norm {
   ValueId given, x, gamma, z, mean, inverse_std;
 };
 
-ValueId tanh_of(Builder& b, ValueId x) {
+ValueId add_tanh(Builder& b, ValueId x) {
   return b.add1(graph::Activate{{Activation::Kind::kTanh}}, {x});
 }
 
@@ -46,7 +46,7 @@ ValueId tanh_of(Builder& b, ValueId x) {
 Norm norm(Builder& b, const Spec& s, const Shape& image) {
   Norm n{};
   n.given = b.input(image);
-  n.x = s.x_again ? tanh_of(b, n.given) : n.given;
+  n.x = s.x_again ? add_tanh(b, n.given) : n.given;
   n.gamma = b.parameter({s.channels}, {2, 5});
   const ValueId beta = b.parameter({s.channels}, {-1, 4});
   if (s.inference) {
@@ -66,7 +66,7 @@ Norm norm(Builder& b, const Spec& s, const Shape& image) {
 ValueId gradient(Builder& b, const Spec& s, const Shape& image) {
   const ValueId given = b.input(image);
   if (s.given_gradients) return given;
-  const ValueId made = tanh_of(b, given);
+  const ValueId made = add_tanh(b, given);
   if (!s.reshaped) return made;
   b.output(made);
   return b.add1(graph::Reshape{image}, {made});
@@ -81,7 +81,7 @@ void backward(Builder& b, const Spec& s, const Shape& image, ValueId w,
   ValueId taken = d;
   if (s.separate) taken = b.add1(graph::Add{}, {d, b.input(image, {0, 0})});
   for (const Norm& n : norms) {
-    const ValueId x = s.x_again ? tanh_of(b, n.given) : n.x;
+    const ValueId x = s.x_again ? add_tanh(b, n.given) : n.x;
     std::vector<ValueId> inputs{x, taken, n.gamma, n.mean, n.inverse_std};
     if (!s.of_norm.linear()) inputs.push_back(n.z);
     const auto made = b.add(graph::BatchNormBackward{1e-3f, s.of_norm}, inputs);
@@ -126,10 +126,10 @@ Case row(const std::string& name, const Spec& spec, std::vector<std::int64_t> ba
 // Compares the outputs of the one pass with those of a program that writes every value between.
 void check_same_bits(const std::string& name, Spec spec) {
   for (const Setup& setup : setups()) {
-    const auto fused = outputs_of(row(name, spec), setup, 3);
+    const auto fused = collect_outputs(row(name, spec), setup, 3);
     Spec all = spec;
     all.writes_all = all.separate = true;
-    const auto separate = outputs_of(row(name, all), setup, 3);
+    const auto separate = collect_outputs(row(name, all), setup, 3);
     REQUIRE(separate.size() > fused.size());
     for (std::size_t i = 0; i < fused.size(); ++i) {
       CHECK_MESSAGE(same_bits(fused[i], separate[i]), name, ", ", to_string(setup), ", output ", i);
@@ -137,7 +137,7 @@ void check_same_bits(const std::string& name, Spec spec) {
   }
 }
 
-int steps_of(const std::string& mark, const Spec& spec, DType type = DType::kFloat32) {
+int read_steps(const std::string& mark, const Spec& spec, DType type = DType::kFloat32) {
   Builder b(type);
   residual(b, spec);
   return count_instructions(b.graph, mark);
@@ -200,25 +200,25 @@ TEST_CASE("residual block: fused ops match the single ops bit by bit") {
 
 TEST_CASE("CPU program: residual blocks run as one instruction where they can") {
   if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute the ends of blocks in one pass");
-  const auto with_a_norm = [](const Spec& spec) { return steps_of("with a batch norm", spec); };
-  CHECK(with_a_norm({}) == 2);
-  CHECK(with_a_norm({.norm_second = true}) == 2);
-  CHECK(with_a_norm({.two_gradients = false}) == 2);
-  CHECK(with_a_norm({.inference = true}) == 1);
-  CHECK(with_a_norm({.activation = {}}) == 1);
+  const auto with_norm = [](const Spec& spec) { return read_steps("with a batch norm", spec); };
+  CHECK(with_norm({}) == 2);
+  CHECK(with_norm({.norm_second = true}) == 2);
+  CHECK(with_norm({.two_gradients = false}) == 2);
+  CHECK(with_norm({.inference = true}) == 1);
+  CHECK(with_norm({.activation = {}}) == 1);
   // The sum alone, or the gradient alone.
-  CHECK(with_a_norm({.activation = {Activation::Kind::kTanh}}) == 1);
-  CHECK(with_a_norm({.used_again = true}) == 1);
+  CHECK(with_norm({.activation = {Activation::Kind::kTanh}}) == 1);
+  CHECK(with_norm({.used_again = true}) == 1);
   // The gradient, whose sum is written, still takes the norm's sums.
-  CHECK(with_a_norm({.writes_all = true}) == 1);
-  CHECK(with_a_norm({.writes_all = true, .separate = true}) == 0);
-  CHECK(with_a_norm({.flat = true}) == 0);
-  CHECK(with_a_norm({.of_norm = kRelu}) == 0);
-  CHECK(with_a_norm({.x_again = true}) == 1);
+  CHECK(with_norm({.writes_all = true}) == 1);
+  CHECK(with_norm({.writes_all = true, .separate = true}) == 0);
+  CHECK(with_norm({.flat = true}) == 0);
+  CHECK(with_norm({.of_norm = kRelu}) == 0);
+  CHECK(with_norm({.x_again = true}) == 1);
   // The gradient, beside the sum of both.
-  CHECK(with_a_norm({.two_norms = true}) == 1);
-  CHECK(steps_of("with two batch norms", {.two_norms = true}) == 1);
-  CHECK(steps_of("with two batch norms", {.inference = true, .two_norms = true}) == 1);
+  CHECK(with_norm({.two_norms = true}) == 1);
+  CHECK(read_steps("with two batch norms", {.two_norms = true}) == 1);
+  CHECK(read_steps("with two batch norms", {.inference = true, .two_norms = true}) == 1);
 }
 
 TEST_CASE("CPU program: residual blocks make two fused instructions in bfloat16") {
@@ -226,33 +226,33 @@ TEST_CASE("CPU program: residual blocks make two fused instructions in bfloat16"
   if (!open(setups()[0]).supports(DType::kBFloat16)) {
     TRAINER_SKIP("this processor does not compute in bfloat16");
   }
-  CHECK(steps_of("with a batch norm", {}, DType::kBFloat16) == 2);
+  CHECK(read_steps("with a batch norm", {}, DType::kBFloat16) == 2);
 }
 
 TEST_CASE("residual block: a GPU runs it in few instructions") {
   if (!uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
-  const auto with_a_norm = [](const Spec& spec) { return steps_of("with batch norm", spec); };
-  const auto with_a_sum = [](const Spec& spec) { return steps_of("after add", spec); };
-  CHECK(with_a_norm({}) == 2);
-  CHECK(with_a_norm({.norm_second = true}) == 2);
-  CHECK(with_a_norm({.two_gradients = false}) == 2);
-  CHECK(with_a_norm({.activation = {}}) == 2);
-  CHECK(with_a_norm({.activation = {Activation::Kind::kTanh}}) == 2);
-  CHECK(with_a_norm({.two_norms = true}) == 2);
-  CHECK(with_a_norm({.flat = true}) == 2);
-  CHECK(with_a_sum({}) == 0);
-  CHECK(steps_of("with batch norm", {}, DType::kBFloat16) == 2);
+  const auto with_norm = [](const Spec& spec) { return read_steps("with batch norm", spec); };
+  const auto with_sum = [](const Spec& spec) { return read_steps("after add", spec); };
+  CHECK(with_norm({}) == 2);
+  CHECK(with_norm({.norm_second = true}) == 2);
+  CHECK(with_norm({.two_gradients = false}) == 2);
+  CHECK(with_norm({.activation = {}}) == 2);
+  CHECK(with_norm({.activation = {Activation::Kind::kTanh}}) == 2);
+  CHECK(with_norm({.two_norms = true}) == 2);
+  CHECK(with_norm({.flat = true}) == 2);
+  CHECK(with_sum({}) == 0);
+  CHECK(read_steps("with batch norm", {}, DType::kBFloat16) == 2);
   // An activation whose gradient needs its input runs alone.
-  CHECK(with_a_norm({.activation = {Activation::Kind::kGelu}}) == 1);
+  CHECK(with_norm({.activation = {Activation::Kind::kGelu}}) == 1);
   // The norm's output has another reader: the sum and its activation run as one.
-  CHECK(with_a_norm({.used_again = true}) == 1);
-  CHECK(with_a_sum({.used_again = true}) == 1);
+  CHECK(with_norm({.used_again = true}) == 1);
+  CHECK(with_sum({.used_again = true}) == 1);
   // Where the norm's input is computed again, its gradient cannot run in the place of the sum.
-  CHECK(with_a_norm({.x_again = true}) == 1);
-  CHECK(with_a_sum({.x_again = true}) == 1);
-  CHECK(with_a_norm({.writes_all = true}) == 1);
+  CHECK(with_norm({.x_again = true}) == 1);
+  CHECK(with_sum({.x_again = true}) == 1);
+  CHECK(with_norm({.writes_all = true}) == 1);
   // The norm reads a copy of the gradient, which is a sum as well.
-  CHECK(with_a_norm({.writes_all = true, .separate = true}) == 1);
+  CHECK(with_norm({.writes_all = true, .separate = true}) == 1);
 }
 
 }  // namespace trainer::test::conformance_residual_test

@@ -7,7 +7,7 @@
 namespace trainer::test {
 namespace {
 
-std::vector<std::byte> bytes_of(const std::vector<double>& values, DType type) {
+std::vector<std::byte> to_bytes(const std::vector<double>& values, DType type) {
   std::vector<std::byte> bytes(values.size() * size_of(type));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto put = [&](auto value) {
@@ -39,7 +39,7 @@ DeviceCalls::DeviceCalls(const Setup& setup, const Net& net, std::int64_t sample
   executable_ = backend_.compile(graph_, *variables_, options);
   const auto whole = batch(graph_, samples, net);
   for (std::size_t i = 0; i < whole.size(); ++i) {
-    batch_.push_back(bytes_of(whole[i], graph_[graph_.inputs[i]].type));
+    batch_.push_back(to_bytes(whole[i], graph_[graph_.inputs[i]].type));
     memory_.push_back(backend_.allocate(batch_.back().size()));
     inputs_.push_back(memory_.back().span());
   }

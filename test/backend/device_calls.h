@@ -29,7 +29,7 @@ class DeviceCalls {
   std::int64_t samples_;
   std::vector<std::vector<std::byte>> batch_;
   HostBuffer results_;
-  std::vector<backend::Buffer> memory_;  // of the inputs, then of the outputs
+  std::vector<backend::Buffer> memory_;  // the memory of the inputs, then of the outputs
   std::vector<backend::Span> inputs_, outputs_;
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Variables> variables_;

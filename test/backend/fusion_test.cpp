@@ -30,7 +30,7 @@ graph::Graph three_nodes() {
 }
 
 // Counts the steps of a float32 program with `lanes` lanes, by their names.
-std::map<std::string, int> instructions_of(const Net& net, int lanes) {
+std::map<std::string, int> list_instructions(const Net& net, int lanes) {
   for (const Setup& setup : setups()) {
     if (setup.lanes != lanes || setup.type != DType::kFloat32) continue;
     backend::CompileOptions options;
@@ -50,7 +50,7 @@ std::map<std::string, int> instructions_of(const Net& net, int lanes) {
 }
 
 // Returns the gradient of one batch, computed with `lanes` lanes.
-std::vector<float> gradient_of(const Net& net, int lanes) {
+std::vector<float> compute_gradient(const Net& net, int lanes) {
   const graph::Graph graph = training_graph(net);
   const auto values = starting_values(graph);
   backend::CompileOptions options;
@@ -112,7 +112,7 @@ TEST_CASE(
 
 TEST_CASE("CPU program: steps have the names of the fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
-  auto instructions = instructions_of(kChained, 1);
+  auto instructions = list_instructions(kChained, 1);
   CHECK(instructions["depthwise_chain"] == 3);
   CHECK(instructions["depthwise_chain_backward"] == 3);
   CHECK(instructions["residual_sum"] == 1);
@@ -130,7 +130,7 @@ TEST_CASE("CPU program: the first convolution and its max pooling are one fused 
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
   const auto fuses = [](const std::string& layers, const Shape& image = {12, 12, 2}) {
     auto instructions =
-        instructions_of({layers, "{layers: [" + layers + ", flatten, dense: 4]}", image}, 1);
+        list_instructions({layers, "{layers: [" + layers + ", flatten, dense: 4]}", image}, 1);
     // A gradient may have steps that convert its inputs.
     const bool is_fused = instructions["conv_max_pool"] > 0;
     CHECK(is_fused == (instructions["conv_max_pool_backward_weights"] > 0));
@@ -171,7 +171,7 @@ TEST_CASE("CPU program: each branch fuses its convolution and max pooling") {
     const std::string model = concat("{layers: [", other, ", flatten: {name: g}, ", fusable,
                                      "concatenate: {inputs: [f, g]}, dense: 4]}");
     CAPTURE(model);
-    auto instructions = instructions_of({"branches", model, {12, 12, 2}}, 1);
+    auto instructions = list_instructions({"branches", model, {12, 12, 2}}, 1);
     CHECK(instructions["conv_max_pool"] == 1);
     CHECK(instructions["conv_max_pool_backward_weights"] > 0);
   }
@@ -179,7 +179,7 @@ TEST_CASE("CPU program: each branch fuses its convolution and max pooling") {
 
 TEST_CASE("CPU program: lanes compute large dense layers as fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
-  auto alone = instructions_of(kWide, 1), together = instructions_of(kWide, 2);
+  auto alone = list_instructions(kWide, 1), together = list_instructions(kWide, 2);
   CHECK(alone["joint_dense"] == 0);
   CHECK(together["joint_dense"] == 4);  // one activation is a step of its own
   CHECK(together["joint_dense_backward_data"] == 3);
@@ -189,9 +189,9 @@ TEST_CASE("CPU program: lanes compute large dense layers as fused ops") {
 
 TEST_CASE("CPU program: dense layers of several lanes have the gradients of one lane") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
-  const std::vector<float> alone = gradient_of(kWide, 1);
+  const std::vector<float> alone = compute_gradient(kWide, 1);
   REQUIRE_FALSE(alone.empty());  // a setup has one lane
-  CHECK(distance(gradient_of(kWide, 2), {alone.begin(), alone.end()}) < 1e-5);
+  CHECK(distance(compute_gradient(kWide, 2), {alone.begin(), alone.end()}) < 1e-5);
 }
 
 }  // namespace trainer::test::fusion_test

@@ -10,7 +10,7 @@
 namespace trainer::test::gradient_test {
 namespace {
 
-// Of repeated factors, groups, enlarged images, dropped units and absolute penalties.
+// Nets with repeated factors, groups, enlarged images, dropped units and absolute penalties.
 const std::vector<Net>& later_nets() {
   static const std::vector<Net> all{
       {"squeeze and excite", R"({layers: [conv: {filters: 18, name: a},

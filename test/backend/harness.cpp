@@ -99,7 +99,7 @@ struct Contents {
   std::vector<std::vector<double>> inputs;
 };
 
-Contents contents_of(const Builder& builder, std::int64_t samples) {
+Contents make_contents(const Builder& builder, std::int64_t samples) {
   Contents contents;
   for (std::size_t i = 0; i < builder.graph.values.size(); ++i) {
     const graph::Value& value = builder.graph.values[i];
@@ -214,7 +214,7 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   }
   graph::verify(graph);
 
-  const Contents contents = contents_of(builder, samples);
+  const Contents contents = make_contents(builder, samples);
   Poison* const poison = find_poison(setup);
   Runner runner(open(setup), graph, options_for(c, samples));
   Reference reference(graph);
@@ -308,22 +308,22 @@ std::vector<Setup> all_setups() {
   return all;
 }
 
-std::vector<std::vector<double>> expected_of(const Case& c, DType type, std::int64_t samples) {
+std::vector<std::vector<double>> compute_expected(const Case& c, DType type, std::int64_t samples) {
   Builder builder(type);
   c.build(builder);
-  const Contents contents = contents_of(builder, samples);
+  const Contents contents = make_contents(builder, samples);
   Reference reference(builder.graph);
   reference.kept.insert(contents.kept.begin(), contents.kept.end());
   return reference.run(samples, contents.inputs, {});
 }
 
-std::vector<std::vector<float>> outputs_of(const Case& c, const Setup& setup,
-                                           std::int64_t samples) {
+std::vector<std::vector<float>> collect_outputs(const Case& c, const Setup& setup,
+                                                std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
   graph::verify(builder.graph);
   Runner runner(open(setup), builder.graph, options_for(c, samples));
-  const Contents contents = contents_of(builder, samples);
+  const Contents contents = make_contents(builder, samples);
   for (const auto& [name, values] : contents.kept) runner.write(name, values);
   return runner.run(samples, contents.inputs);
 }

@@ -13,11 +13,11 @@ namespace trainer::test {
 
 // How a backend is opened and what type activations have.
 struct Setup {
-  int lanes = 1;                // of the CPU
-  std::string instruction_set;  // of the CPU; "reference" and "cuda" for these backends
+  int lanes = 1;                // the lanes of the CPU
+  std::string instruction_set;  // that of the CPU; "reference" and "cuda" for these backends
   DType type = DType::kFloat32;
 
-  // Whether a call's batch is computed in parts, so that a value that sums over samples is of one
+  // True if a call's batch is computed in parts, so that a value that sums over samples is of one
   // part.
   bool splits_batch() const { return lanes > 1; }
 };
@@ -46,7 +46,7 @@ class Builder {
  public:
   explicit Builder(DType type) : type_(type) {}
 
-  graph::ValueId input(Shape shape, Fill fill = {});  // of the activations' type
+  graph::ValueId input(Shape shape, Fill fill = {});  // has the activations' type
   graph::ValueId input(Shape shape, DType type, Fill fill);
   graph::ValueId parameter(Shape shape, Fill fill = {-0.5, 0.5});
   std::vector<graph::ValueId> add(const graph::Op& op, const std::vector<graph::ValueId>& inputs);
@@ -57,7 +57,7 @@ class Builder {
   DType type() const { return type_; }
 
   graph::Graph graph;
-  std::vector<Fill> fills;  // one a value
+  std::vector<Fill> fills;  // one per value
 
  private:
   graph::ValueId filled(graph::Value value, const Fill& fill);
@@ -78,8 +78,9 @@ struct Case {
 void check(const Case& c);
 
 // What a case's graph gives by the reference, whose inputs are rounded to the type, and in a setup.
-std::vector<std::vector<double>> expected_of(const Case& c, DType type, std::int64_t samples);
-std::vector<std::vector<float>> outputs_of(const Case& c, const Setup& setup, std::int64_t samples);
+std::vector<std::vector<double>> compute_expected(const Case& c, DType type, std::int64_t samples);
+std::vector<std::vector<float>> collect_outputs(const Case& c, const Setup& setup,
+                                                std::int64_t samples);
 
 // |a - b| / |b|, Euclidean, with a floor under |b|.
 double distance(const std::vector<float>& a, const std::vector<double>& b);
@@ -103,7 +104,7 @@ class Runner {
                                       const backend::Scalars& scalars = {});
   void write(const std::string& name, const std::vector<double>& values);
   std::vector<float> read(const std::string& name) const;
-  // Of the last run; CompileOptions::result_outputs must name the loss.
+  // The result of the last run; CompileOptions::result_outputs must name the loss.
   const backend::CallResult& result() const;
   void print(std::ostream& out) const { executable_->print(out); }
   backend::MemoryReport memory() const { return executable_->memory(); }

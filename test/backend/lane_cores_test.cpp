@@ -42,17 +42,17 @@ std::int64_t resident(const void* data, std::int64_t bytes) {
                        [](unsigned char page) { return (page & 1) != 0; });
 }
 
-std::int64_t pages_of(std::int64_t bytes) { return (bytes + 4095) / 4096; }
+std::int64_t count_pages(std::int64_t bytes) { return (bytes + 4095) / 4096; }
 
-std::int64_t faults_of(int who) {
+std::int64_t count_faults(int who) {
   rusage usage{};
   ::getrusage(who, &usage);
   return usage.ru_minflt;
 }
-std::int64_t faults_of_this_thread() { return faults_of(RUSAGE_THREAD); }
+std::int64_t faults_of_this_thread() { return count_faults(RUSAGE_THREAD); }
 
-// Whether the system gives small memory page by page.
-bool has_a_fault_a_page() {
+// True if the system gives small memory page by page.
+bool has_fault_per_page() {
   constexpr std::int64_t kPages = 200;
   const Memory memory(kPages * 4096);
   const std::int64_t before = faults_of_this_thread();
@@ -169,7 +169,7 @@ TEST_CASE("touch_slices: each lane touches its slice of the parameters, and no v
   variables.parameters()[1024] = 3;
   LaneThreads one(1, 1);
   touch_slices(variables, one);
-  CHECK(resident(variables.parameters(), bytes) == pages_of(bytes));
+  CHECK(resident(variables.parameters(), bytes) == count_pages(bytes));
   CHECK(variables.parameters()[1024] == 3);
   CHECK(variables.parameters()[0] == 0);
 
@@ -179,11 +179,11 @@ TEST_CASE("touch_slices: each lane touches its slice of the parameters, and no v
     LaneThreads threads(lanes, 1);
     const std::int64_t before = faults_of_this_thread();
     touch_slices(fresh, threads);
-    CHECK(resident(fresh.parameters(), bytes) == pages_of(bytes));
+    CHECK(resident(fresh.parameters(), bytes) == count_pages(bytes));
     return static_cast<double>(faults_of_this_thread() - before);
   };
   const double alone = faults_with(1);
-  if (has_a_fault_a_page()) CHECK(faults_with(2) / alone == doctest::Approx(0.5).epsilon(0.2));
+  if (has_fault_per_page()) CHECK(faults_with(2) / alone == doctest::Approx(0.5).epsilon(0.2));
 }
 
 TEST_CASE("lanes: the lane that owns activations and gradients writes them first") {
@@ -198,13 +198,13 @@ TEST_CASE("lanes: the lane that owns activations and gradients writes them first
   test::Runner runner(*backend, graph, compile);
   test::start(runner, test::starting_values(graph));
   const auto inputs = test::batch(graph, 64, net);
-  const std::int64_t mine = faults_of_this_thread(), all = faults_of(RUSAGE_SELF);
+  const std::int64_t mine = faults_of_this_thread(), all = count_faults(RUSAGE_SELF);
   runner.run(64, inputs, test::gradient_scalars(64));
   const auto own = static_cast<double>(faults_of_this_thread() - mine);
-  const auto total = static_cast<double>(faults_of(RUSAGE_SELF) - all);
-  if (!has_a_fault_a_page()) return;
+  const auto total = static_cast<double>(count_faults(RUSAGE_SELF) - all);
+  if (!has_fault_per_page()) return;
   const backend::MemoryReport memory = runner.memory();
-  CHECK(total > 0.5 * static_cast<double>(pages_of(memory.activations + memory.gradients)));
+  CHECK(total > 0.5 * static_cast<double>(count_pages(memory.activations + memory.gradients)));
   CHECK(own / total < 0.75);
 }
 

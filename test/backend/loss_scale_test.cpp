@@ -16,7 +16,7 @@ using LossScale = backend::CompileOptions::LossScale;
 constexpr std::int64_t kSamples = 12;
 
 // Slots start at 0.
-std::map<std::string, std::vector<double>> start_of(const graph::Graph& graph) {
+std::map<std::string, std::vector<double>> find_start(const graph::Graph& graph) {
   auto values = starting_values(graph);
   for (const graph::Value& value : graph.values) {
     if (value.role == graph::Role::kSlot) values[value.name].assign(values[value.name].size(), 0);
@@ -26,7 +26,7 @@ std::map<std::string, std::vector<double>> start_of(const graph::Graph& graph) {
 
 struct Training {
   graph::Graph graph;
-  std::map<std::string, std::vector<double>> start_values = start_of(graph);
+  std::map<std::string, std::vector<double>> start_values = find_start(graph);
   Runner runner;
 
   explicit Training(const LossScale& scale, const graph::Update& update = {})
@@ -67,7 +67,7 @@ TEST_CASE("float16: a dynamic loss scale falls until no gradient overflows, and 
   }
   CHECK(skipped > 0);
   CHECK(skipped < 24);
-  // The update does not know the scale that its gradients had, but for float16's rounding.
+  // The update is independent of the scale that its gradients had, but for float16's rounding.
   Training fixed({256, false});
   CHECK_FALSE(fixed.step(1));
   const std::vector<float> changes = dynamic.changes(), expected = fixed.changes();
@@ -143,7 +143,7 @@ TEST_CASE("float16: a fixed loss scale gives the update of float32 within roundi
 
 TEST_CASE("float16: a gradient that is read has no loss scale") {
   if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
-  const auto gradient_of = [](DType type, float loss_scale) {
+  const auto compute_gradient = [](DType type, float loss_scale) {
     const graph::Graph graph = training_graph(kPlain, type);
     backend::CompileOptions options;
     options.max_samples = kSamples;
@@ -156,8 +156,9 @@ TEST_CASE("float16: a gradient that is read has no loss scale") {
     const auto values = runner.gradient().values;
     return std::vector<float>(values.begin(), values.end());
   };
-  const std::vector<float> expected = gradient_of(DType::kFloat32, 1);
-  CHECK(distance(gradient_of(DType::kFloat16, 1024), {expected.begin(), expected.end()}) < 2e-2);
+  const std::vector<float> expected = compute_gradient(DType::kFloat32, 1);
+  CHECK(distance(compute_gradient(DType::kFloat16, 1024), {expected.begin(), expected.end()}) <
+        2e-2);
 }
 
 }  // namespace trainer::test::loss_scale_test

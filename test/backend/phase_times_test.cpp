@@ -1,4 +1,4 @@
-// Where a call's time went, as a device tells, against the pieces of work that it records.
+// Where a call's time went, as a device reports it, against the pieces of work that it records.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ double total(const PhaseTimes& times) {
 }
 
 // The times of calls that each follow an upload of the batch.
-std::vector<PhaseTimes> times_of(DeviceCalls& calls, std::size_t first, std::size_t count,
-                                 bool uploads) {
+std::vector<PhaseTimes> measure_times(DeviceCalls& calls, std::size_t first, std::size_t count,
+                                      bool uploads) {
   for (std::size_t i = first; i < first + count; ++i) {
     if (uploads) calls.upload();
     calls.launch(i, 0.001f);
@@ -39,7 +39,7 @@ TEST_CASE("PhaseTimes: a call of one process has time for its phases and none fo
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));
     DeviceCalls calls(setup, kPlain, kSamples, 6);
-    for (const PhaseTimes& times : times_of(calls, 0, 6, true)) {
+    for (const PhaseTimes& times : measure_times(calls, 0, 6, true)) {
       if (!times.measured) {
         CHECK(total(times) == 0);
         continue;
@@ -60,10 +60,10 @@ TEST_CASE(
     if (setup.type != DType::kFloat32) continue;
     CAPTURE(to_string(setup));
     DeviceCalls calls(setup, kPlain, kSamples, 10);
-    const std::vector<PhaseTimes> free = times_of(calls, 0, 5, true);
+    const std::vector<PhaseTimes> free = measure_times(calls, 0, 5, true);
     backend::WorkRecorder recorder;
     if (!calls.executable().record(&recorder)) continue;
-    const PhaseTimes recorded = times_of(calls, 5, 1, true).front();
+    const PhaseTimes recorded = measure_times(calls, 5, 1, true).front();
     calls.executable().record(nullptr);
     std::map<graph::Phase, double> layers;
     double update = 0, begin = 1e9, end = -1e9;
@@ -86,9 +86,9 @@ TEST_CASE(
     if (!uses_fake_gpus() || !recorded.measured) continue;
     // In the model a kernel takes 5 us, events nothing and the host no time between two calls: a
     // phase is its layers and at most a few kernels more that belong to no layer.
-    constexpr double kFewKernels = 6 * 5e-6;
+    constexpr double kKernelSeconds = 6 * 5e-6;
     const auto is_close = [](double phase, double pieces) {
-      return phase >= pieces - 1e-9 && phase <= pieces + kFewKernels;
+      return phase >= pieces - 1e-9 && phase <= pieces + kKernelSeconds;
     };
     CHECK(is_close(recorded.forward, layers[graph::Phase::kForward]));
     CHECK(is_close(recorded.backward, layers[graph::Phase::kBackward]));
@@ -103,7 +103,7 @@ TEST_CASE(
       CHECK(same(times.copy, recorded.copy));
     }
     // Without an upload only the kernel that writes the scalars is counted.
-    const std::vector<PhaseTimes> resident = times_of(calls, 6, 2, false);
+    const std::vector<PhaseTimes> resident = measure_times(calls, 6, 2, false);
     CHECK(resident.back().copy > 0);
     CHECK(resident.back().copy < free.front().copy);
   }

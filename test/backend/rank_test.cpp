@@ -47,14 +47,14 @@ TEST_CASE(
   const std::vector<Step> steps{
       {23}, {23}, {16}, {1}, {3}, {23, false, false}, {23, true, false}, {5, true, true}, {7}};
   std::vector<float> losses;
-  Group alone = group_of({1});
+  Group alone = build_group({1});
   alone.reduction.ordered = true;
   const Kept expected = train(kPlain, update, alone, steps, 0.01f, &losses);
   for (const auto& lanes : kOrderedLanes) {
     for (const std::int64_t bucket : {0, 1, 1000}) {
       if (bucket > 0 && lanes.size() == 1) continue;
       if (uses_gpus() && lanes.size() > kMaxTestGpus) continue;
-      Group group = group_of(lanes);
+      Group group = build_group(lanes);
       group.reduction.ordered = true;
       group.reduction.bucket_bytes = bucket;
       std::vector<float> own;
@@ -72,12 +72,12 @@ TEST_CASE("ReductionOptions::ordered: ranks with LAMB give the same bits") {
   for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kGlobalNorm}) {
     update.clip = {clip, 0.5f};
     const std::vector<Step> steps{{23}, {23}, {1}, {23, false, false}, {5, true, true}, {7}};
-    Group alone = group_of({1});
+    Group alone = build_group({1});
     alone.reduction.ordered = true;
     const Kept expected = train(kPlain, update, alone, steps);
     for (const auto& lanes :
          std::vector<std::vector<int>>{{2}, {1, 1}, {2, 1}, {1, 1, 1}, {1, 1, 1, 1}}) {
-      Group group = group_of(lanes);
+      Group group = build_group(lanes);
       group.reduction.bucket_bytes = 1000;
       CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
       group.reduction.ordered = true;
@@ -101,7 +101,7 @@ TEST_CASE("ReductionOptions::ordered: frozen layers and short samples give the s
   options.update = plain_sgd();
   const graph::Graph graph = compile::training_graph(forward, options);
   const auto trained = [&](std::vector<int> lanes, bool ordered) {
-    Group group = group_of(std::move(lanes));
+    Group group = build_group(std::move(lanes));
     group.reduction.ordered = ordered;
     Ranks ranks(graph, net, 13, group);
     backend::Scalars scalars;
@@ -124,7 +124,7 @@ TEST_CASE(
     "ReductionOptions::ordered: batches of one sample, which most ranks never have, are summed") {
   const std::vector<Step> steps{{1}, {1}, {1, false, false}, {1, true, true}};
   const auto trained = [&](std::vector<int> lanes) {
-    Group group = group_of(std::move(lanes));
+    Group group = build_group(std::move(lanes));
     group.reduction.ordered = true;
     return train(kPlain, plain_sgd(), group, steps);
   };
@@ -140,7 +140,7 @@ TEST_CASE("reference backend: ordered sums give the same bits for any number of 
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
   const std::vector<Step> steps{{23}, {3}, {23, false, false}, {5, true, true}, {7}};
   const auto trained_by = [&](std::size_t ranks) {
-    Group group = group_of(std::vector<int>(ranks, 1));
+    Group group = build_group(std::vector<int>(ranks, 1));
     group.reference = true;
     group.reduction.ordered = true;
     return train(kPlain, update, group, steps);
@@ -153,8 +153,8 @@ TEST_CASE("reference backend: ranks give the update of one rank of the CPU backe
   const std::vector<Step> steps{{23}, {1}, {20, false, false}, {7, true, true}, {23}};
   graph::Update update = plain_sgd();
   update.clip = {graph::Clip::Kind::kNorm, 0.02f};
-  const Kept expected = train(kPlain, update, group_of({1}), steps);
-  Group group = group_of({1, 1, 1});
+  const Kept expected = train(kPlain, update, build_group({1}), steps);
+  Group group = build_group({1, 1, 1});
   group.reference = true;
   CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
 }
@@ -163,11 +163,11 @@ TEST_CASE("ReductionOptions: any number of ranks, lanes and buckets gives the up
   std::vector<Step> steps;
   for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23})
     steps.push_back({samples});
-  const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
+  const Kept expected = train(kPlain, plain_sgd(), build_group({1}), steps);
   for (const auto& lanes :
        std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 1, 1}, {2, 2}, {1, 2, 1, 1}}) {
     for (const std::int64_t bucket : {0, 1000}) {
-      Group group = group_of(lanes);
+      Group group = build_group(lanes);
       group.reduction.bucket_bytes = bucket;
       const double d = relative(train(kPlain, plain_sgd(), group, steps), expected);
       CHECK_MESSAGE(d < 1e-5, lanes.size(), " ranks, bucket ", bucket, ": ", d);
@@ -195,10 +195,10 @@ TEST_CASE("ReductionOptions: lanes that compute layers together give the update 
   graph::Update update = plain_sgd();
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.02f};
   for (const graph::Update& rule : {plain_sgd(), update}) {
-    const Kept expected = train(kWide, rule, group_of({1}), steps);
+    const Kept expected = train(kWide, rule, build_group({1}), steps);
     for (const auto& lanes : std::vector<std::vector<int>>{{2}, {3}, {2, 3}, {1, 2}}) {
       for (const std::int64_t bucket : {0, 1000}) {
-        Group group = group_of(lanes);
+        Group group = build_group(lanes);
         group.reduction.bucket_bytes = bucket;
         const double d = relative(train(kWide, rule, group, steps), expected);
         CHECK_MESSAGE(d < 1e-5, lanes.size(), " ranks, bucket ", bucket, ": ", d);
@@ -215,11 +215,11 @@ TEST_CASE("ReductionOptions: shares of any size let each rank capture and replay
     for (const std::int64_t samples : {9, 10, 3, 2, 12}) steps.push_back({samples});
     steps.insert(steps.end(), {{10, false, false}, {9, true, true}});
   }
-  const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
+  const Kept expected = train(kPlain, plain_sgd(), build_group({1}), steps);
   for (const auto& lanes : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}}) {
     for (const std::int64_t bucket : {0, 1000}) {
       for (const bool ordered : {false, true}) {
-        Group group = group_of(lanes);
+        Group group = build_group(lanes);
         group.reduction.bucket_bytes = bucket;
         group.reduction.ordered = ordered;
         std::string printed;
@@ -239,9 +239,9 @@ TEST_CASE(
   for (int i = 0; i < 3; ++i) {
     for (const std::int64_t samples : {24, 3, 17}) steps.push_back({samples});
   }
-  const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  const Kept expected = train(kNormalised, plain_sgd(), build_group({1}), steps, 0.01f);
   for (const auto& lanes : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}}) {
-    Group group = group_of(lanes);
+    Group group = build_group(lanes);
     group.sync = true;
     group.reduction.bucket_bytes = 300;
     std::string printed;
@@ -259,12 +259,12 @@ TEST_CASE(
   for (int i = 0; i < 3; ++i) {
     steps.insert(steps.end(), {{9}, {9, false, false}, {9, true, false}, {9, true, true}});
   }
-  Group group = group_of({1});
+  Group group = build_group({1});
   group.reference = true;
   const Kept expected = train(kPlain, plain_sgd(), group, steps);
   for (const auto& lanes : std::vector<std::vector<int>>{{1}, {1, 1}}) {
     CAPTURE(lanes.size());
-    CHECK(relative(train(kPlain, plain_sgd(), group_of(lanes), steps), expected) < 1e-5);
+    CHECK(relative(train(kPlain, plain_sgd(), build_group(lanes), steps), expected) < 1e-5);
   }
 }
 
@@ -276,9 +276,9 @@ TEST_CASE("ReductionOptions: accumulated calls are clipped by the norm of the wh
     graph::Update update = plain_sgd();
     update.clip = {clip, 0.02f};
     update.ema = 0.5f;
-    const Kept expected = train(kPlain, update, group_of({1}), steps);
+    const Kept expected = train(kPlain, update, build_group({1}), steps);
     for (const std::int64_t bucket : {0, 1000}) {
-      Group group = group_of({1, 2, 1});
+      Group group = build_group({1, 2, 1});
       group.reduction.bucket_bytes = bucket;
       CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-6);
     }
@@ -292,11 +292,11 @@ TEST_CASE("ReductionOptions: batch statistics over all ranks are those of one la
                                    {kNormalised, short_of_samples},
                                    {kSeparable, whole},
                                    {kSeparable, short_of_samples}}) {
-    const Kept expected = train(net, plain_sgd(), group_of({1}), steps, 0.01f);
+    const Kept expected = train(net, plain_sgd(), build_group({1}), steps, 0.01f);
     for (const auto& lanes :
          std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 2, 1}, {1, 1, 1, 1}}) {
       for (const std::int64_t bucket : {0, 300}) {
-        Group group = group_of(lanes);
+        Group group = build_group(lanes);
         group.sync = true;
         group.reduction.bucket_bytes = bucket;
         const double d = relative(train(net, plain_sgd(), group, steps, 0.01f), expected);
@@ -310,9 +310,9 @@ TEST_CASE(
     "ReductionOptions: ranks without samples and joint layers of lanes give the update of one "
     "rank") {
   const std::vector<Step> steps{{24}, {3}, {5}, {24}};
-  const Kept expected = train(kWideNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  const Kept expected = train(kWideNormalised, plain_sgd(), build_group({1}), steps, 0.01f);
   for (const std::int64_t bucket : {0, 300}) {
-    Group group = group_of({2, 2, 2, 2});
+    Group group = build_group({2, 2, 2, 2});
     group.sync = true;
     group.reduction.bucket_bytes = bucket;
     const double d = relative(train(kWideNormalised, plain_sgd(), group, steps, 0.01f), expected);
@@ -323,9 +323,9 @@ TEST_CASE(
 TEST_CASE("reference backend: batch statistics over the ranks are those of one large batch") {
   // 3 samples leave one of 4 ranks without any.
   const std::vector<Step> steps{{24}, {3}, {12, false, false}, {5, true, true}};
-  const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  const Kept expected = train(kNormalised, plain_sgd(), build_group({1}), steps, 0.01f);
   for (const std::size_t ranks : {1u, 2u, 4u}) {
-    Group group = group_of(std::vector<int>(ranks, 1));
+    Group group = build_group(std::vector<int>(ranks, 1));
     group.reference = true;
     group.sync = true;
     const double d = relative(train(kNormalised, plain_sgd(), group, steps, 0.01f), expected);
@@ -334,15 +334,15 @@ TEST_CASE("reference backend: batch statistics over the ranks are those of one l
 }
 
 TEST_CASE("ReductionOptions: batch norm without sync averages moving statistics in every update") {
-  const graph::Graph graph = graph_of(kNormalised, plain_sgd());
+  const graph::Graph graph = make_graph(kNormalised, plain_sgd());
   backend::Scalars scalars;  // learning rate 0: the parameters stay as they are
   for (const std::int64_t bucket : {0, 300}) {
-    Group group = group_of({1, 1});
+    Group group = build_group({1, 1});
     group.reduction.bucket_bytes = bucket;
     Ranks together(graph, kNormalised, 16, group);
     // Each half by itself, through the same calls.
-    Ranks first(graph, kNormalised, 16, group_of({1})),
-        second(graph, kNormalised, 16, group_of({1}));
+    Ranks first(graph, kNormalised, 16, build_group({1})),
+        second(graph, kNormalised, 16, build_group({1}));
     const std::vector<Step> steps{{16}, {16, false, false}, {16, true, true}, {1}};
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto whole = batch(graph, steps[i].samples, kNormalised, i + 1);
@@ -389,11 +389,11 @@ TEST_CASE("ReductionOptions: a loss of one rank that is not finite stops the upd
                 {2, 2, 1},
                 2,
                 false};
-  const graph::Graph graph = graph_of(net, plain_sgd());
+  const graph::Graph graph = make_graph(net, plain_sgd());
   for (const std::int64_t bucket : {0, 1}) {
     for (const int how : {0, 1, 2, 3}) {
       const bool accumulates = how % 2 == 1;
-      Group group = group_of({1, 2, 1});
+      Group group = build_group({1, 2, 1});
       group.sync = how >= 2;
       group.reduction.bucket_bytes = bucket;
       group.guard = 1;
@@ -411,7 +411,7 @@ TEST_CASE("ReductionOptions: a loss of one rank that is not finite stops the upd
         ranks.step({9}, scalars, bad);
       }
       CHECK(ranks.finite == std::vector<char>{0, 0, 0});
-      // Nor do moving statistics move, not even those of ranks whose own losses are finite.
+      // Moving statistics do not move either, not even those of ranks whose own losses are finite.
       CHECK(ranks.kept() == before);
       ranks.check_equal();
       // The next batch is none the worse for it.
@@ -424,9 +424,9 @@ TEST_CASE("ReductionOptions: a loss of one rank that is not finite stops the upd
 }
 
 TEST_CASE("ReductionOptions: an error of one rank ends the calls of all ranks with its reason") {
-  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  const graph::Graph graph = make_graph(kPlain, plain_sgd());
   for (const std::int64_t bucket : {0, 1000}) {
-    Group group = group_of({1, 2, 1, 1});
+    Group group = build_group({1, 2, 1, 1});
     group.reduction.ordered = true;
     group.reduction.bucket_bytes = bucket;
     Ranks ranks(graph, kPlain, 16, group);
@@ -458,7 +458,7 @@ TEST_CASE(
   options.cpu.threads = 130;
   const auto backend = std::move(backend::open_backends(options).front());
   CHECK(backend->chosen_settings().lanes == 64);
-  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  const graph::Graph graph = make_graph(kPlain, plain_sgd());
   backend::CompileOptions compiled;
   compiled.max_samples = 256;
   compiled.reduction.ordered = true;
@@ -474,21 +474,21 @@ TEST_CASE(
 TEST_CASE(
     "ReductionOptions::ordered: more lanes than micro-batches, or batch norm, throw "
     "std::logic_error") {
-  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  const graph::Graph graph = make_graph(kPlain, plain_sgd());
   for (const auto& lanes :
        std::vector<std::vector<int>>{{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 4, 4, 4}, {1, 1, 3}}) {
     if (uses_gpus()) continue;  // a GPU has no lanes, and there are fewer than nine GPUs
-    Group group = group_of(lanes);
+    Group group = build_group(lanes);
     group.reduction.ordered = true;
     CHECK_THROWS_AS(Ranks(graph, kPlain, 16, group), std::logic_error);
   }
-  Group few = group_of({1, 1, 1});
+  Group few = build_group({1, 1, 1});
   few.reduction.ordered = true;
   few.reduction.micro_batches = 2;
   CHECK_THROWS_AS(Ranks(graph, kPlain, 16, few), std::logic_error);
-  Group group = group_of({1});
+  Group group = build_group({1});
   group.reduction.ordered = true;
-  CHECK_THROWS_AS(Ranks(graph_of(kNormalised, plain_sgd()), kNormalised, 16, group),
+  CHECK_THROWS_AS(Ranks(make_graph(kNormalised, plain_sgd()), kNormalised, 16, group),
                   std::logic_error);
 }
 

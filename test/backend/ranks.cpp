@@ -14,13 +14,13 @@
 
 namespace trainer::test {
 
-Group group_of(std::vector<int> lanes) {
+Group build_group(std::vector<int> lanes) {
   Group group;
   group.lanes = std::move(lanes);
   return group;
 }
 
-graph::Graph graph_of(const Net& net, const graph::Update& update) {
+graph::Graph make_graph(const Net& net, const graph::Update& update) {
   compile::Options options;
   options.update = update;
   return compile::training_graph(forward_graph(net), options);
@@ -153,7 +153,7 @@ void Ranks::check_equal() const {
 namespace {
 
 // Samples of the update that step i belongs to.
-std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
+std::int64_t sum_samples(const std::vector<Step>& steps, std::size_t i) {
   std::int64_t samples = 0;
   std::size_t first = i, last = i;
   while (steps[first].accumulate) --first;
@@ -167,7 +167,7 @@ std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
 Kept train(const Net& net, const graph::Update& update, const Group& group,
            const std::vector<Step>& steps, float rate, std::vector<float>* losses,
            std::string* printed) {
-  const graph::Graph graph = graph_of(net, update);
+  const graph::Graph graph = make_graph(net, update);
   std::int64_t most = 0;
   for (const Step& step : steps) most = std::max(most, step.samples);
   Ranks ranks(graph, net, most, group);
@@ -177,7 +177,7 @@ Kept train(const Net& net, const graph::Update& update, const Group& group,
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].accumulate) scalars.first_sample = 0;
     scalars.update = updates;
-    scalars.loss_scale = 1.0 / static_cast<double>(samples_of(steps, i));
+    scalars.loss_scale = 1.0 / static_cast<double>(sum_samples(steps, i));
     const auto now = ranks.step(steps[i], scalars, i + 1);
     if (losses) losses->insert(losses->end(), now.begin(), now.end());
     scalars.first_sample += static_cast<std::uint64_t>(steps[i].samples);

@@ -16,12 +16,12 @@
 namespace trainer::test {
 
 struct Step {
-  std::int64_t samples;  // of the global batch
+  std::int64_t samples;  // the samples of the global batch
   bool accumulate = false, apply = true;
 };
 
 struct Group {
-  std::vector<int> lanes{1};  // one a rank
+  std::vector<int> lanes{1};  // one per rank
   backend::ReductionOptions reduction;
   bool sync = false;
   int guard = -1;
@@ -29,10 +29,10 @@ struct Group {
 };
 
 // A group without options.
-Group group_of(std::vector<int> lanes);
+Group build_group(std::vector<int> lanes);
 
 // A training graph for the backend under test.
-graph::Graph graph_of(const Net& net, const graph::Update& update);
+graph::Graph make_graph(const Net& net, const graph::Update& update);
 graph::Update plain_sgd();
 
 using Kept = std::map<std::string, std::vector<float>>;  // parameters, statistics, slots by name
@@ -55,7 +55,7 @@ class Ranks {
   void check_equal() const;
   Runner& runner(std::size_t rank) { return *runners_[rank]; }
 
-  std::vector<char> finite;  // of the last step, by rank
+  std::vector<char> finite;  // by rank: was the last step finite?
 
  private:
   void open_backends(const Group& group);

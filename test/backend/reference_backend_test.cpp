@@ -17,7 +17,7 @@ namespace {
 
 using backend::Span;
 
-Span span_of(std::vector<float>& values) {
+Span make_span(std::vector<float>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)};
 }
 
@@ -28,8 +28,8 @@ TEST_CASE("reference backend: a stream does work later in order, and results are
   std::promise<void> go;
   stream.enqueue([&] { go.get_future().wait(); });
   std::vector<float> device(2), host{1, 2}, result{7, 7};
-  stream.upload(span_of(device), host.data(), 8);
-  stream.download(result.data(), span_of(device), 8);
+  stream.upload(make_span(device), host.data(), 8);
+  stream.download(result.data(), make_span(device), 8);
   ReferenceEvent event;
   CHECK(event.done());
   stream.record(event);

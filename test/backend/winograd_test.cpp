@@ -66,15 +66,15 @@ void run_weights(const Kernels& k, const WinogradShape& s, const std::vector<flo
                      scratch.data());
 }
 
-std::vector<float> gradients_of(const Kernels& k, const WinogradShape& s,
-                                const std::vector<float>& x, const std::vector<float>& dy) {
+std::vector<float> compute_gradients(const Kernels& k, const WinogradShape& s,
+                                     const std::vector<float>& x, const std::vector<float>& dy) {
   std::vector<float> gradients(static_cast<std::size_t>((9 * s.in + 1) * s.out));
   run_weights(k, s, x, dy, gradients);
   return gradients;
 }
 
 // The shape's output channels in two parts.
-std::vector<WinogradShape> parts_of(const Kernels& k, const WinogradShape& s) {
+std::vector<WinogradShape> split_channels(const Kernels& k, const WinogradShape& s) {
   WinogradShape first = s, second = s;
   first.out_end = second.out_begin = backend::cpu::simd::kWinogradPanel * k.block;
   return {first, second};
@@ -140,7 +140,7 @@ TEST_CASE(
         const WinogradShape shape = shape_of(3, tiles, transposed);
         const auto whole = forward(*k, shape, in);
         const std::int64_t plane = shape.oh * shape.ow * k->block, blocks = kOut / k->block;
-        for (const WinogradShape& part : parts_of(*k, shape)) {
+        for (const WinogradShape& part : split_channels(*k, shape)) {
           std::vector<float> y(whole.size(), kUntouched);
           run(*k, part, in, y.data());
           CHECK(wrong_values(part, y, whole,
@@ -156,8 +156,8 @@ TEST_CASE("Winograd: gradients of a part of the output channels are those of the
   for (const Kernels* k : all_kernels()) {
     INFO(std::string(k->name));
     for (const std::int64_t tiles : {16, 1000}) {
-      const auto whole = gradients_of(*k, shape_of(3, tiles, false), x, dy);
-      for (const WinogradShape& part : parts_of(*k, shape_of(3, tiles, false))) {
+      const auto whole = compute_gradients(*k, shape_of(3, tiles, false), x, dy);
+      for (const WinogradShape& part : split_channels(*k, shape_of(3, tiles, false))) {
         std::vector<float> gradients(whole.size(), kUntouched);
         run_weights(*k, part, x, dy, gradients);
         CHECK(wrong_values(part, gradients, whole, [](std::int64_t i) { return i % kOut; }) == 0);
@@ -169,10 +169,10 @@ TEST_CASE("Winograd: gradients of a part of the output channels are those of the
 TEST_CASE("Winograd: gradients of kernel and bias add up over strips") {
   for (const Kernels* k : all_kernels()) {
     const auto x = numbers(3 * 13 * 18 * kIn, 1), dy = numbers(3 * 13 * 18 * kOut, 4);
-    const auto all = gradients_of(*k, shape_of(3, 1000, false), x, dy);
+    const auto all = compute_gradients(*k, shape_of(3, 1000, false), x, dy);
     const std::vector<double> whole(all.begin(), all.end());
     for (const std::int64_t tiles : {1, 16, 59}) {
-      const auto cut = gradients_of(*k, shape_of(3, tiles, false), x, dy);
+      const auto cut = compute_gradients(*k, shape_of(3, tiles, false), x, dy);
       CHECK(distance({cut.begin(), cut.end()}, whole) < 2e-6);
     }
   }

@@ -71,7 +71,7 @@ std::byte* at_sample(backend::Span span, const graph::Value& value, std::int64_t
   return span.address + (value.shape.batched() ? first * bytes : 0);
 }
 
-Tensor tensor_of(std::span<const float> values) {
+Tensor to_tensor(std::span<const float> values) {
   return {Shape{static_cast<std::int64_t>(values.size())}, {values.begin(), values.end()}};
 }
 
@@ -252,7 +252,7 @@ void ReferenceExecutable::add_to_result(Call& call, const Values& values) const 
   if (outputs.penalty >= 0) call.result.penalty = output(outputs.penalty)[0];
 }
 
-ReferenceExecutable::Flat ReferenceExecutable::gradients_of(const Values& values) const {
+ReferenceExecutable::Flat ReferenceExecutable::compute_gradients(const Values& values) const {
   Flat flat(static_cast<std::size_t>(variables_.layout().count));
   std::size_t next = 0;
   for (const graph::Node& node : graph_.nodes) {
@@ -279,7 +279,7 @@ ReferenceExecutable::Flat ReferenceExecutable::ordered_sum(Call& call, std::int6
   const Partition piece = partition(all, reduction.micro_batches, first);
   if (piece.count == 0) return Flat(static_cast<std::size_t>(variables_.layout().count));
   const std::int64_t own = rank_samples(all, reduction.micro_batches, ranks, rank).first;
-  return gradients_of(run_part(call, piece.first - own, piece.count));
+  return compute_gradients(run_part(call, piece.first - own, piece.count));
 }
 
 void ReferenceExecutable::Call::end_phase(double backend::PhaseTimes::*phase) {
@@ -312,7 +312,7 @@ void ReferenceExecutable::compute(Call& call) {
     }
   } else if (call.samples > 0) {
     values = run_part(call, 0, call.samples);
-    if (updates_) gradient = gradients_of(values);
+    if (updates_) gradient = compute_gradients(values);
   } else if (statistics_ != nullptr) {
     values = run_without_samples(call);
   }
@@ -383,8 +383,8 @@ std::vector<double> ReferenceExecutable::gradient_norms() const {
   for (const backend::Segment& segment : variables_.layout().segments) {
     const auto first = static_cast<std::size_t>(segment.offset);
     const auto count = static_cast<std::size_t>(segment.count);
-    norms.push_back(compute_norm(tensor_of(variables_.at(segment.parameter)),
-                                 tensor_of(std::span(sum_).subspan(first, count)), segment.update));
+    norms.push_back(compute_norm(to_tensor(variables_.at(segment.parameter)),
+                                 to_tensor(std::span(sum_).subspan(first, count)), segment.update));
   }
   return norms;
 }
@@ -414,9 +414,9 @@ void ReferenceExecutable::update(const backend::Scalars& scalars) {
     const auto first = static_cast<std::size_t>(segment.offset);
     std::vector<Tensor> operands;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      operands.push_back(i == 1 ? tensor_of(std::span(sum_).subspan(
+      operands.push_back(i == 1 ? to_tensor(std::span(sum_).subspan(
                                       first, static_cast<std::size_t>(segment.count)))
-                                : tensor_of(variables_.at(graph_[node.inputs[i]].name)));
+                                : to_tensor(variables_.at(graph_[node.inputs[i]].name)));
     }
     backend::Scalars own = scalars;
     own.update -= segment.update.updates_before;

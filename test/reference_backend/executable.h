@@ -52,7 +52,7 @@ class ReferenceExecutable final : public backend::Executable {
   void run_node(const graph::Node& node, const backend::Scalars& scalars, Values& values) const;
   void write_outputs(const Call& call, const Values& values, std::int64_t first) const;
   void add_to_result(Call& call, const Values& values) const;
-  Flat gradients_of(const Values& values) const;
+  Flat compute_gradients(const Values& values) const;
   // The sum of a block of the tree of base/numbers/sum_tree.h.
   Flat ordered_sum(Call& call, std::int64_t first, std::int64_t count);
   void move_statistics(const Values& values);

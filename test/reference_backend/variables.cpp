@@ -70,7 +70,7 @@ ReferenceVariables::ReferenceVariables(const graph::Graph& graph, std::function<
   }
 }
 
-std::span<float> ReferenceVariables::place_of(std::string_view name) const {
+std::span<float> ReferenceVariables::locate(std::string_view name) const {
   const auto found = places_.find(name);
   if (found == places_.end()) throw std::logic_error("no variable " + std::string(name));
   return found->second;
@@ -78,15 +78,15 @@ std::span<float> ReferenceVariables::place_of(std::string_view name) const {
 
 void ReferenceVariables::read(std::string_view name, std::span<float> to) const {
   synchronize_();
-  std::copy_n(place_of(name).begin(), to.size(), to.begin());
+  std::copy_n(locate(name).begin(), to.size(), to.begin());
 }
 
 void ReferenceVariables::write(std::string_view name, std::span<const float> from) {
   synchronize_();
-  std::copy(from.begin(), from.end(), place_of(name).begin());
+  std::copy(from.begin(), from.end(), locate(name).begin());
 }
 
-std::vector<float>& ReferenceVariables::buffer_of(backend::FlatBuffer buffer) const {
+std::vector<float>& ReferenceVariables::find_buffer(backend::FlatBuffer buffer) const {
   switch (buffer.kind) {
     case Kind::kParameters:
       return parameters_;
@@ -127,7 +127,7 @@ void ReferenceVariables::read_flat(backend::FlatBuffer buffer, std::int64_t firs
         });
     return;
   }
-  std::copy_n(buffer_of(buffer).begin() + first, to.size(), to.begin());
+  std::copy_n(find_buffer(buffer).begin() + first, to.size(), to.begin());
 }
 
 void ReferenceVariables::write_flat(backend::FlatBuffer buffer, std::int64_t first,
@@ -140,7 +140,7 @@ void ReferenceVariables::write_flat(backend::FlatBuffer buffer, std::int64_t fir
         });
     return;
   }
-  std::copy(from.begin(), from.end(), buffer_of(buffer).begin() + first);
+  std::copy(from.begin(), from.end(), find_buffer(buffer).begin() + first);
 }
 
 }  // namespace trainer::test

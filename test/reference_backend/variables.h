@@ -31,12 +31,12 @@ class ReferenceVariables final : public backend::Variables {
   const std::vector<std::span<float>>& statistics() const { return statistics_; }
 
  private:
-  std::span<float> place_of(std::string_view name) const;
+  std::span<float> locate(std::string_view name) const;
   // Statistics as one flat buffer: copy(part of a statistic, offset into the range) for elements
   // [first, first + count).
   template <class Copy>
   void each_statistic(std::int64_t first, std::int64_t count, const Copy& copy) const;
-  std::vector<float>& buffer_of(backend::FlatBuffer buffer) const;
+  std::vector<float>& find_buffer(backend::FlatBuffer buffer) const;
 
   std::function<void()> synchronize_;
   std::vector<graph::Value> values_;

@@ -7,7 +7,7 @@ namespace {
 
 using hooks::Request;
 
-StepSummary sum_of(const std::vector<StepSummary>& ranks) {
+StepSummary sum_summaries(const std::vector<StepSummary>& ranks) {
   StepSummary::Values sum{};
   for (const StepSummary& rank : ranks) {
     const StepSummary::Values numbers = rank.to_values();
@@ -22,12 +22,12 @@ TEST_CASE("StepSummary: each field alone is kept by the sum over ranks") {
   const auto check = [](const auto& set, const auto& get) {
     StepSummary own;
     set(own);
-    const StepSummary summary = sum_of({own, {}});
+    const StepSummary summary = sum_summaries({own, {}});
     CHECK(get(summary));
-    CHECK_FALSE(get(sum_of({{}, {}})));
+    CHECK_FALSE(get(sum_summaries({{}, {}})));
     // It is not another field.
     StepSummary rest = summary;
-    CHECK(sum_of({own}).to_values() == own.to_values());
+    CHECK(sum_summaries({own}).to_values() == own.to_values());
     CHECK(rest.to_values() == own.to_values());
   };
   check([](auto& v) { v.loss = 0.5; }, [](const auto& v) { return v.loss == 0.5; });
@@ -51,7 +51,7 @@ TEST_CASE("StepSummary: losses are summed over ranks, the penalty is not") {
   two.loss = 0.5;
   one.penalty = 3;
   two.penalty = 3;
-  const StepSummary summary = sum_of({one, two, three});
+  const StepSummary summary = sum_summaries({one, two, three});
   CHECK(summary.loss == 1.5);
   CHECK(summary.penalty == 3.0);
 }
@@ -61,7 +61,7 @@ TEST_CASE("StepSummary: hashes of samples are summed modulo 2^64") {
   one.sample_ids = 0xffffffffffffffffu;
   two.sample_ids = 0xffffffff00000003u;
   three.sample_ids = 7;
-  CHECK(sum_of({one, two, three}).sample_ids == 0xffffffff00000009u);
+  CHECK(sum_summaries({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
 TEST_CASE("DueActions::merge keeps the strongest request and the actions of both") {

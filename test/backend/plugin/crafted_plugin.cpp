@@ -1,4 +1,4 @@
-// A plugin of the program without CUDA. The environment variable CRAFTED says what it finds:
+// A plugin of the program without CUDA. The environment variable CRAFTED has what it finds:
 // "status driver gpus", such as "35 11040 0". Its GPUs hold nothing but their names.
 //
 // Built in three ways: CRAFTED_INTERFACE is another version of the interface,

@@ -1,5 +1,5 @@
-// The CUDA backend as a library that is opened on demand: what is said when it cannot be, and what
-// passes between it and the program. The libraries are real ones, crafted for each case.
+// The CUDA backend as a library that is opened on demand: what is reported when it cannot be, and
+// what passes between it and the program. The libraries are real ones, crafted for each case.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::string crafted(const std::string& name) { return concat(CRAFTED_PLUGINS "/"
 
 using test::contains;
 
-// The CUDA backend in `file`, which finds what CRAFTED says.
+// The CUDA backend in `file`, which finds what CRAFTED names.
 class Plugin {
  public:
   explicit Plugin(const std::string& file, const std::string& finds = "0 13020 0") {
@@ -38,7 +38,7 @@ class Plugin {
   }
 };
 
-DeviceOptions options_of(Kind kind, std::int64_t replicas = 1, std::vector<int> gpus = {}) {
+DeviceOptions build_options(Kind kind, std::int64_t replicas = 1, std::vector<int> gpus = {}) {
   DeviceOptions options;
   options.kind = kind;
   options.replicas = replicas;
@@ -47,7 +47,7 @@ DeviceOptions options_of(Kind kind, std::int64_t replicas = 1, std::vector<int> 
   return options;
 }
 
-std::string error_of(const DeviceOptions& options) {
+std::string catch_error(const DeviceOptions& options) {
   try {
     open_backends(options);
   } catch (const DeviceError& error) {
@@ -57,19 +57,19 @@ std::string error_of(const DeviceOptions& options) {
   return "";
 }
 
-// What device: cuda says, and that auto then trains on the CPU: with a warning when something that
-// is there does not work.
+// The reason of device: cuda, and a check that auto then trains on the CPU: with a warning when
+// something that is there does not work.
 std::string reason(bool broken) {
   const GpuList list = list_gpus();
   CHECK(list.gpus.empty());
   CHECK(list.broken == broken);
   CHECK(list.reason.find('\n') == std::string::npos);
-  const std::string error = error_of(options_of(Kind::kCuda));
+  const std::string error = catch_error(build_options(Kind::kCuda));
   CHECK(error == "parallel.device: cuda: " + list.reason + "; or use device: cpu or auto");
-  CHECK(open_backends(options_of(Kind::kAuto)).front()->describe().starts_with("cpu"));
-  const std::string warning = device_warning(options_of(Kind::kAuto));
+  CHECK(open_backends(build_options(Kind::kAuto)).front()->describe().starts_with("cpu"));
+  const std::string warning = device_warning(build_options(Kind::kAuto));
   CHECK(warning == (broken ? "parallel.device: auto uses the CPU: " + list.reason : ""));
-  CHECK(device_warning(options_of(Kind::kCpu)).empty());
+  CHECK(device_warning(build_options(Kind::kCpu)).empty());
   return list.reason;
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
       const GpuList list = list_gpus();
       CHECK(list.broken);
       CHECK(contains(list.reason, state.says));
-      CHECK(contains(error_of(options_of(Kind::kAuto)), state.says));
+      CHECK(contains(catch_error(build_options(Kind::kAuto)), state.says));
     } else {
       CHECK(contains(reason(state.broken), state.says));
     }
@@ -211,13 +211,13 @@ TEST_CASE("open_backends: each replica gets the GPU that it asks for by number")
     return all;
   };
   using Names = std::vector<std::string>;
-  CHECK(names(options_of(Kind::kAuto)) == Names{"crafted GPU 0"});
-  CHECK(names(options_of(Kind::kCuda, 2)) == Names{"crafted GPU 0", "crafted GPU 1"});
-  CHECK(names(options_of(Kind::kCuda, 2, {2, 0})) == Names{"crafted GPU 2", "crafted GPU 0"});
-  CHECK(names(options_of(Kind::kCuda, 2, {1, 1})) == Names{"crafted GPU 1", "crafted GPU 1"});
-  CHECK(names(options_of(Kind::kCpu, 2)).size() == 2);
-  CHECK(names(options_of(Kind::kCpu)).front().starts_with("cpu"));
-  CHECK(device_warning(options_of(Kind::kAuto)).empty());
+  CHECK(names(build_options(Kind::kAuto)) == Names{"crafted GPU 0"});
+  CHECK(names(build_options(Kind::kCuda, 2)) == Names{"crafted GPU 0", "crafted GPU 1"});
+  CHECK(names(build_options(Kind::kCuda, 2, {2, 0})) == Names{"crafted GPU 2", "crafted GPU 0"});
+  CHECK(names(build_options(Kind::kCuda, 2, {1, 1})) == Names{"crafted GPU 1", "crafted GPU 1"});
+  CHECK(names(build_options(Kind::kCpu, 2)).size() == 2);
+  CHECK(names(build_options(Kind::kCpu)).front().starts_with("cpu"));
+  CHECK(device_warning(build_options(Kind::kAuto)).empty());
 }
 
 TEST_CASE(
@@ -226,7 +226,7 @@ TEST_CASE(
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 6");
   const auto taken = [](std::int64_t replicas, int local_rank, int local_size,
                         const std::vector<int>& listed = {}) {
-    DeviceOptions options = options_of(Kind::kCuda, replicas, listed);
+    DeviceOptions options = build_options(Kind::kCuda, replicas, listed);
     options.local_rank = local_rank;
     options.local_size = local_size;
     std::string all;
@@ -247,22 +247,22 @@ TEST_CASE(
 TEST_CASE("open_backends: the error of GPUs that do not exist has their number for cuda and auto") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 1");
   for (const Kind kind : {Kind::kAuto, Kind::kCuda}) {
-    CHECK(contains(error_of(options_of(kind, 2)),
+    CHECK(contains(catch_error(build_options(kind, 2)),
                    "2 replicas need a GPU each, and this machine has 1 GPU;"));
-    CHECK(contains(error_of(options_of(kind, 2, {0, 1})),
+    CHECK(contains(catch_error(build_options(kind, 2, {0, 1})),
                    "there is no GPU 1; this machine has 1 GPU,"));
-    CHECK(contains(error_of(options_of(kind, 2, {0, -1})), "there is no GPU -1"));
-    CHECK(contains(error_of(options_of(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
+    CHECK(contains(catch_error(build_options(kind, 2, {0, -1})), "there is no GPU -1"));
+    CHECK(contains(catch_error(build_options(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
   }
 }
 
 TEST_CASE(
     "open_backends: errors of the CUDA library are types of the program that outlive the backend") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
-  CHECK(error_of(options_of(Kind::kCuda, 1, {3})) == "crafted GPU 3 is lost");
+  CHECK(catch_error(build_options(Kind::kCuda, 1, {3})) == "crafted GPU 3 is lost");
   std::exception_ptr kept;
   {
-    const auto backends = open_backends(options_of(Kind::kCuda, 1, {2}));
+    const auto backends = open_backends(build_options(Kind::kCuda, 1, {2}));
     try {
       backends.front()->make_stream();
     } catch (const std::runtime_error&) {
