@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-CHECKED = ["apps", "lib"]
+CHECKED = ["apps", "lib", "test"]
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inl", ".proto"}
 HEADERS = {".h", ".cuh", ".inl"}
 KEPT = "words: kept"
