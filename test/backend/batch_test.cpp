@@ -297,7 +297,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Executable: steps of common models do not fall back to a slow implementation") {
+TEST_CASE("Executable: instructions of common models do not fall back to a slow implementation") {
   std::vector<std::pair<std::string, config::Model>> models;
   for (const char* name : {"mnist", "mnist_dense", "fashion_mnist", "digits"}) {
     const auto loaded = config::load_config(concat(source_file("configs/"), name, ".yaml"), {}, {});

@@ -110,7 +110,7 @@ TEST_CASE(
   CHECK(norm.coefficients == first.coefficients);
 }
 
-TEST_CASE("CPU program: steps have the names of the fused ops") {
+TEST_CASE("CPU program: instructions have the names of the fused ops") {
   if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
   auto instructions = list_instructions(kChained, 1);
   CHECK(instructions["depthwise_chain"] == 3);

@@ -209,7 +209,8 @@ std::vector<float> run(HostProgram& program, std::vector<float> input, float* gr
 }  // namespace
 
 TEST_CASE(
-    "ProgramBuffers: the traffic of a step counts each buffer once, and the traffic added beside") {
+    "ProgramBuffers: the traffic of an instruction counts each buffer once, and the traffic added "
+    "beside") {
   ProgramBuffers buffers(64, 1);
   const BufferId a = buffers.add_arena(100), b = buffers.add_fixed(nullptr);
   buffers.use(a, 100);
@@ -233,7 +234,7 @@ TEST_CASE(
   CHECK(memory.scratch_bytes == 0);
 }
 
-TEST_CASE("ProgramBuffers: lifetimes that overlap in a step share no memory") {
+TEST_CASE("ProgramBuffers: lifetimes that overlap in an instruction share no memory") {
   ProgramBuffers buffers(32, 1);
   const BufferId a = buffers.add_arena(32), b = buffers.add_arena(32), c = buffers.add_arena(32);
   buffers.use(a);
@@ -251,7 +252,8 @@ TEST_CASE("ProgramBuffers: lifetimes that overlap in a step share no memory") {
   CHECK(plan.sources[0].offset == plan.sources[2].offset);
 }
 
-TEST_CASE("ProgramBuffers: memory used after the last step is not shared with later buffers") {
+TEST_CASE(
+    "ProgramBuffers: memory used after the last instruction is not shared with later buffers") {
   ProgramBuffers buffers(32, 1);
   const BufferId output = buffers.add_arena(32), later = buffers.add_arena(32);
   buffers.use(output);
@@ -263,7 +265,7 @@ TEST_CASE("ProgramBuffers: memory used after the last step is not shared with la
   CHECK(buffers.plan().arena_bytes == 64);
 }
 
-TEST_CASE("ProgramBuffers: a buffer that no step uses has no memory and a null pointer") {
+TEST_CASE("ProgramBuffers: a buffer that no instruction uses has no memory and a null pointer") {
   ProgramBuffers buffers(32, 1);
   buffers.add_arena(64);
   const ProgramBuffers::Plan plan = buffers.plan();
@@ -272,7 +274,7 @@ TEST_CASE("ProgramBuffers: a buffer that no step uses has no memory and a null p
   CHECK(plan.sources[0].address == nullptr);
 }
 
-TEST_CASE("ProgramBuffers: the step in progress keeps its buffers while another step is made") {
+TEST_CASE("ProgramBuffers: the instruction in progress keeps its buffers while another is made") {
   ProgramBuffers buffers(32, 1);
   const BufferId mine = buffers.scratch(32);
   ProgramBuffers::Pending pending = buffers.set_aside();
@@ -313,7 +315,7 @@ TEST_CASE("make_pointers: sources of each kind have their addresses") {
                                             nullptr});
 }
 
-TEST_CASE("Lowering: a chain of steps has the right values in the memory of two of them") {
+TEST_CASE("Lowering: a chain of instructions has the right values in the memory of two of them") {
   const Graph graph = chain(5);
   HostVariables variables(graph);
   HostProgram program = HostLowering(graph, variables).lower();
@@ -362,7 +364,7 @@ TEST_CASE("Lowering: an output is kept while the update phase runs") {
   CHECK(program.arena_bytes == 2 * 2 * 4 * 4);
 }
 
-TEST_CASE("Lowering: gradients have their offsets and the last steps that write them") {
+TEST_CASE("Lowering: gradients have their offsets and the last instructions that write them") {
   const Graph graph = training_graph();
   HostVariables variables(graph);
   // The gradient of b is written once more, after that of a.
@@ -395,7 +397,7 @@ TEST_CASE("Lowering: gradients are in the arena without a flat gradient") {
   for (const BufferSource& source : program.sources) CHECK(source.kind != Kind::kGradient);
 }
 
-TEST_CASE("Lowering: a value that no step before it writes throws std::logic_error") {
+TEST_CASE("Lowering: a value that no instruction before it writes throws std::logic_error") {
   Graph graph = chain(2);
   std::swap(graph.nodes[0], graph.nodes[1]);
   HostVariables variables(graph);
@@ -444,7 +446,7 @@ TEST_CASE("Lowering: an output that is the memory of an input has the input's li
   CHECK(run(program, input) == input);
 }
 
-TEST_CASE("Lowering: scratch memory is not that of the values of its step") {
+TEST_CASE("Lowering: scratch memory is not that of the values of its instruction") {
   const Graph graph = chain(2);
   HostVariables variables(graph);
   const auto with_scratch = [](HostLowering& l) {
