@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "commands/compare/predict_run.h"
+#include "commands/compare/predictions.h"
 #include "commands/context/context.h"
 #include "engine/metrics/metrics.h"
 #include "results/field.h"

@@ -1,13 +1,18 @@
-// Compares the predictions of runs for the same samples, and tests whether one of two is better.
+// The predictions of runs for the same samples, made where none are stored, and a test whether one
+// of two runs is better.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/files/files.h"
+#include "base/notice.h"
+#include "config/config.h"
+#include "results/run_files/run_files.h"
 
 namespace trainer::commands {
 
@@ -29,5 +34,19 @@ struct PairedResult {
 // Returns nothing unless both predict the same samples with the same labels.
 std::optional<PairedResult> compare_predictions(const Predictions& first,
                                                 const Predictions& second);
+
+struct RunPredictions {
+  std::optional<Predictions> predictions;
+  std::string reason;  // the reason why there are none
+};
+
+// Returns those of <run>/predictions.jsonl, or else predicts the split of open_split_or_default()
+// by the checkpoint that `evaluate` takes; the likeliest class counts. The last checkpoint, if that
+// is asked for, always predicts: stored predictions may be of the best one. There are none if this
+// takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
+// DataError for a damaged predictions.jsonl.
+RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
+                           const config::Environment& environment,
+                           const std::function<void(const Notice&)>& warn);
 
 }  // namespace trainer::commands

@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/export/export_json.h"
 #include "commands/export/onnx_metadata.h"
 #include "inference/decisions/calibration_file.h"
 #include "inference/open_model/run_archive.h"
@@ -14,6 +13,12 @@
 namespace trainer::commands {
 namespace {
 
+// The temperature that belongs to the exported model.
+struct ExportedTemperature {
+  double value = 1;        // 1: the model is not calibrated
+  bool is_applied = true;  // false if the user of the file has to divide the logits by it
+};
+
 // Returns the part of the output line about the temperature.
 std::string describe_exported_temperature(const std::string& format,
                                           const ExportedTemperature& temperature) {
@@ -24,7 +29,29 @@ std::string describe_exported_temperature(const std::string& format,
                 format == "safetensors" ? ", which its metadata has" : "");
 }
 
+ExportEvent make_export_event(const inference::OpenedModel& opened, const std::string& format,
+                              const std::string& output, const ExportedTemperature& temperature) {
+  ExportEvent event{output, format, opened.path, opened.step, to_string(opened.checkpoint), {}, {}};
+  if (temperature.value != 1) {
+    event.temperature = temperature.value;
+    event.temperature_applied = temperature.is_applied;
+  }
+  return event;
+}
+
 }  // namespace
+
+void fields(results::FieldVisitor& v, ExportEvent& event) {
+  v.event("exported");
+  v("output", event.output, "The exported file.");
+  v("format", event.format, "Its format.");
+  v("run", event.run, "The run, checkpoint or config that was exported.");
+  v("step", event.step, results::kSteps, "The step of the checkpoint.");
+  v.when_present("checkpoint", event.checkpoint, "Which checkpoint of the run: best or last.");
+  v.when_present("temperature", event.temperature, "The temperature of a calibrated model.");
+  v.when_present("temperature_applied", event.temperature_applied,
+                 "Whether the file divides the logits by it.");
+}
 
 int execute(const ExportArguments& arguments, const Context& context) {
   const std::string format =

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/process/shell.h"
 #include "base/text.h"
-#include "commands/validate/validation_json.h"
+#include "commands/validate/validation.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
 #include "results/print_json.h"
