@@ -1,5 +1,3 @@
-#include "commands/data/array_print.h"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>

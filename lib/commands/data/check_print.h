@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/check.h"
+#include "data/check_arrays.h"
 
 namespace trainer::commands {
 
@@ -12,6 +13,10 @@ namespace trainer::commands {
 std::string to_text(const data::DataCheck& check);
 // Returns one object per line: {"event":"split",...} for each split, then {"event":"data",...}.
 std::string to_json(const data::DataCheck& check);
+
+std::string to_text(const data::ArrayCheck& check);
+// Returns a line per split and one for all.
+std::string to_json(const data::ArrayCheck& check);
 
 // Appends the title with the number of lines, and the first lines.
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines);

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
-#include "commands/data/array_print.h"
 #include "commands/data/check_print.h"
 #include "commands/suspects/suspects.h"
 #include "data/check.h"

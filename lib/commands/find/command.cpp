@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "commands/find/find_chart.h"
+#include "commands/find/find.h"
 #include "model/build_model.h"
 #include "model/files/import.h"
 #include "results/print_json.h"

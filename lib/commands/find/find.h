@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "engine/engine.h"
 #include "results/field.h"
+#include "results/page/svg.h"
 
 namespace trainer::commands {
 
@@ -77,5 +78,12 @@ BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions
 std::int64_t find_knee(const std::vector<BatchSizes::Point>& points);
 
 void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
+
+// ---- Charts of --plot ----
+
+// Returns the loss, and the smoothed loss, over the learning rate.
+results::Chart make_chart(const RangeTest& test);
+// Returns the throughput over the batch size.
+results::Chart make_chart(const BatchSizes& sizes);
 
 }  // namespace trainer::commands

@@ -1,6 +1,5 @@
-#include "commands/find/find_chart.h"
-
 #include "base/error.h"
+#include "commands/find/find.h"
 
 namespace trainer::commands {
 

@@ -8,8 +8,6 @@
 #include <random>
 #include <sstream>
 
-#include "commands/find/find_chart.h"
-
 namespace trainer::commands {
 namespace {
 

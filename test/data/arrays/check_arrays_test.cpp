@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "commands/data/array_print.h"
+#include "commands/data/check_print.h"
 
 namespace trainer::data::check_arrays_test {
 namespace {
