@@ -9,7 +9,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "backend/open.h"
 #include "base/error.h"
 #include "base/files/output_buffer.h"
 #include "base/process/process.h"
@@ -25,20 +24,6 @@
 
 namespace trainer::app {
 namespace {
-
-// Where choices of parallel.autotune are kept; "" without a home.
-std::string tuning_cache(const Environment& variables) {
-  const auto folder = [&](const char* name, const char* inner) -> std::string {
-    const std::string place = read_variable(variables, name);
-    return place.empty() ? "" : (std::filesystem::path(place) / inner).string();
-  };
-  for (const std::string& place :
-       {folder("TRAINER_CUDA_PLAN_CACHE", ""), folder("XDG_CACHE_HOME", "trainer"),
-        folder("HOME", ".cache/trainer")}) {
-    if (!place.empty()) return place;
-  }
-  return "";
-}
 
 int run(std::vector<std::string> words) {
   CommandLine line("trainer", "Trains, evaluates and applies image classifiers from a YAML file.",
@@ -89,14 +74,6 @@ int run(std::vector<std::string> words) {
     words = {words[1], "--help"};  // `help COMMAND` is `COMMAND --help`
   }
   check_words(line.commands(), words);
-  const Environment variables = environment_variables();
-  if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
-    backend::use_cuda_plugin(plugin->second);
-  }
-  if (const auto cache = variables.find("TRAINER_CUDA_PLAN_CACHE"); cache != variables.end()) {
-    backend::use_cuda_plan_cache(cache->second);
-  }
-  backend::use_cuda_tuning_cache(tuning_cache(variables));
   const commands::Context context = make_context();
   return line.run(std::move(words), context.terminal_width());
 }

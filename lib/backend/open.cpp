@@ -14,31 +14,6 @@ namespace {
 
 constexpr char kNoGpusThere[] = "the machine to plan for has no GPU";
 
-std::string& plugin_path() {
-  static std::string path;
-  return path;
-}
-
-std::string& plan_cache_folder() {
-  static std::string folder;
-  return folder;
-}
-
-std::string& tuning_cache_folder() {
-  static std::string folder;
-  return folder;
-}
-
-std::string& planned_gpu() {
-  static std::string model;
-  return model;
-}
-
-std::optional<Topology>& planned_machine() {
-  static std::optional<Topology> machine;
-  return machine;
-}
-
 std::string describe_count(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
 
 // Chooses a GPU for each replica among `available` GPUs.
@@ -71,65 +46,57 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
 std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, DeviceOptions options,
                                                 std::size_t available) {
   options.gpus = choose_gpus(options, available);
-  options.plan_cache = plan_cache_folder();
-  options.tuning_cache = tuning_cache_folder();
   return plugin.open(options);
 }
 
 // Opens a GPU of the planned model for each replica.
 std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
-  options.planned = planned_gpu();
-  options.plan_cache = plan_cache_folder();
+  check_planned_gpu(options.platform);
   options.gpus.assign(options.replicas, 0);
   std::string reason;
   try {
-    return CudaPlugin(plugin_path(), CudaPlugin::Driver::kNotNeeded).open(options);
+    return CudaPlugin(options.platform.cuda_plugin, CudaPlugin::Driver::kNotNeeded).open(options);
   } catch (const NoGpu& error) {
     reason = error.what();
   }
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
-    backends.push_back(make_estimate(*find_gpu_model(options.planned), reason));
+    backends.push_back(make_estimate(*find_gpu_model(options.platform.planned_gpu), reason));
   }
   return backends;
-}
-
-std::vector<std::unique_ptr<Backend>> open_cpu(DeviceOptions options) {
-  options.machine = planned_machine();
-  return cpu::open_replicas(options);
 }
 
 }  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options) {
-  if (!planned_gpu().empty()) return open_planned(options);
-  if (options.kind == DeviceKind::kCpu) return open_cpu(options);
-  if (planned_machine()) {
-    if (options.kind == DeviceKind::kAuto) return open_cpu(options);
+  if (!options.platform.planned_gpu.empty()) return open_planned(options);
+  if (options.kind == DeviceKind::kCpu) return cpu::open_replicas(options);
+  if (options.platform.planned_machine) {
+    if (options.kind == DeviceKind::kAuto) return cpu::open_replicas(options);
     throw DeviceError(concat("parallel.device: cuda: ", kNoGpusThere,
                              "; use device: cpu or auto, or plan for a GPU with --device"));
   }
   std::optional<CudaPlugin> plugin;
   std::size_t available = 0;
   try {
-    plugin.emplace(plugin_path());
+    plugin.emplace(options.platform.cuda_plugin);
     available = plugin->gpus().size();
   } catch (const NoGpu& reason) {
-    if (options.kind == DeviceKind::kAuto) return open_cpu(options);
+    if (options.kind == DeviceKind::kAuto) return cpu::open_replicas(options);
     throw DeviceError(
         concat("parallel.device: cuda: ", reason.what(), "; or use device: cpu or auto"));
   }
   return open_gpus(*plugin, options, available);
 }
 
-GpuList list_gpus() {
+GpuList list_gpus(const Platform& platform) {
   GpuList list;
-  if (planned_machine()) {
+  if (platform.planned_machine) {
     list.reason = kNoGpusThere;
     return list;
   }
   try {
-    list.gpus = CudaPlugin(plugin_path()).gpus();
+    list.gpus = CudaPlugin(platform.cuda_plugin).gpus();
   } catch (const NoGpu& reason) {
     list.reason = reason.what();
     list.broken = reason.cause() == NoGpu::Cause::kBroken;
@@ -153,9 +120,9 @@ std::string print_configured_gpus(const DeviceOptions& options) {
 }  // namespace
 
 std::string device_warning(const DeviceOptions& options) {
-  if (options.kind == DeviceKind::kCuda || !planned_gpu().empty()) return "";
+  if (options.kind == DeviceKind::kCuda || !options.platform.planned_gpu.empty()) return "";
   if (options.kind == DeviceKind::kAuto) {
-    const GpuList list = list_gpus();
+    const GpuList list = list_gpus(options.platform);
     if (!list.gpus.empty()) return "";
     const std::string gpus = print_configured_gpus(options);
     if (!gpus.empty()) {
@@ -163,31 +130,39 @@ std::string device_warning(const DeviceOptions& options) {
     }
     if (list.broken) return "parallel.device: auto uses the CPU: " + list.reason;
   }
-  DeviceOptions there = options;
-  there.machine = planned_machine();
-  return cpu::core_warning(there);
+  return cpu::core_warning(options);
 }
 
 std::optional<DeviceOptions> reorder_sums(const DeviceOptions& options, std::int64_t variant) {
   const bool cpu = options.kind == DeviceKind::kCpu ||
-                   (options.kind == DeviceKind::kAuto && list_gpus().gpus.empty());
+                   (options.kind == DeviceKind::kAuto && list_gpus(options.platform).gpus.empty());
   if (!cpu) return {};
   return cpu::reorder_sums(options, variant);
 }
 
-void plan_for_gpu(const std::string& model) {
-  if (!model.empty() && find_gpu_model(model) == nullptr) {
-    throw ConfigError(
-        {}, concat("--device ", model, ": expected a GPU to plan for, ", gpu_model_names()));
+Platform read_platform(const Environment& environment) {
+  Platform platform;
+  platform.cuda_plugin = read_variable(environment, "TRAINER_CUDA_PLUGIN");
+  platform.plan_cache = read_variable(environment, "TRAINER_CUDA_PLAN_CACHE");
+  const std::string caches = read_variable(environment, "XDG_CACHE_HOME");
+  const std::string home = read_variable(environment, "HOME");
+  platform.tuning_cache = platform.plan_cache;
+  if (platform.tuning_cache.empty() && !caches.empty()) platform.tuning_cache = caches + "/trainer";
+  if (platform.tuning_cache.empty() && !home.empty()) {
+    platform.tuning_cache = home + "/.cache/trainer";
   }
-  planned_gpu() = model;
+  return platform;
 }
 
-void plan_for_machine(const std::optional<Topology>& machine) { planned_machine() = machine; }
-Topology machine_topology() { return planned_machine() ? *planned_machine() : read_topology(); }
+void check_planned_gpu(const Platform& platform) {
+  const std::string& name = platform.planned_gpu;
+  if (name.empty() || find_gpu_model(name) != nullptr) return;
+  throw ConfigError({},
+                    concat("--device ", name, ": expected a GPU to plan for, ", gpu_model_names()));
+}
 
-void use_cuda_plugin(const std::string& path) { plugin_path() = path; }
-void use_cuda_plan_cache(const std::string& folder) { plan_cache_folder() = folder; }
-void use_cuda_tuning_cache(const std::string& folder) { tuning_cache_folder() = folder; }
+Topology machine_topology(const Platform& platform) {
+  return platform.planned_machine ? *platform.planned_machine : read_topology();
+}
 
 }  // namespace trainer::backend

@@ -9,11 +9,40 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/process/environment.h"
 #include "base/threads/topology.h"
 
 namespace trainer::backend {
 
+// The machine that backends are opened on, and the files that they use of it. The default is this
+// machine, with the library of the CUDA backend beside the program and no caches.
+struct Platform {
+  // The path of the CUDA backend's library; "": the one beside the program.
+  std::string cuda_plugin = {};
+  // The folder in which the CUDA backend keeps its plans of convolutions from one process to the
+  // next; "": none.
+  std::string plan_cache = {};
+  // The folder in which the CUDA backend keeps which kernels parallel.autotune found fastest, which
+  // is made when it is missing; "": none.
+  std::string tuning_cache = {};
+  // The name of a GpuModel (gpu_model.h) to plan for, which this machine need not have; "": its own
+  // GPUs. Every backend that is not a CPU's compiles for it and reports what the program takes, but
+  // runs nothing and holds no values. This needs the CUDA backend and its libraries, but no driver.
+  std::string planned_gpu = {};
+  // A machine without GPUs to plan for; empty: this machine. The CPU backend takes as many threads
+  // and chooses lanes as there, and pins no thread.
+  std::optional<Topology> planned_machine = {};
+};
+// Returns this machine with the files that TRAINER_CUDA_PLUGIN and TRAINER_CUDA_PLAN_CACHE name.
+// The cache of tuning is in the latter folder, in XDG_CACHE_HOME or in HOME.
+Platform read_platform(const Environment& environment);
+// Throws ConfigError if there is no GpuModel with the name of the planned GPU.
+void check_planned_gpu(const Platform& platform);
+// Returns the processors of the CPU backend.
+Topology machine_topology(const Platform& platform);
+
 struct DeviceOptions {
+  Platform platform;
   DeviceKind kind = DeviceKind::kAuto;
   std::int64_t replicas = 1;  // backends to open
   // The index of each replica's GPU, from 0; a GPU listed twice has two replicas. Empty: each of
@@ -23,14 +52,6 @@ struct DeviceOptions {
   // are GPUs for the replicas of all these processes, each takes its share; otherwise each process
   // is assumed to see GPUs of its own.
   int local_rank = 0, local_size = 1;
-  // open_backends() sets both; see use_cuda_plan_cache() and use_cuda_tuning_cache().
-  std::string plan_cache, tuning_cache;
-  // The name of a GpuModel to plan for; "" for the GPUs of this machine. open_backends() sets it;
-  // see plan_for_gpu().
-  std::string planned;
-  // The machine to plan for; empty for this machine. open_backends() sets it; see
-  // plan_for_machine().
-  std::optional<Topology> machine;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   // The value of parallel.gpus if it is a number above 0, for messages.
@@ -72,31 +93,7 @@ struct GpuList {
 };
 // Lists the GPUs that open_backends() can use. Opens the CUDA backend; does not throw if there is
 // no GPU.
-GpuList list_gpus();
-
-// Sets the path of the CUDA backend's library; "" is the one beside the program. Call it before any
-// device is opened.
-void use_cuda_plugin(const std::string& path);
-// Sets the folder in which the CUDA backend keeps its plans of convolutions from one process to the
-// next; "" (the default) is none. Call it before any device is opened.
-void use_cuda_plan_cache(const std::string& folder);
-
-// Sets the folder in which the CUDA backend keeps which kernels parallel.autotune found fastest,
-// which is made when it is missing; "" (the default) is none. Call it before any device is opened.
-void use_cuda_tuning_cache(const std::string& folder);
-
-// Plans for a GPU of this model (gpu_model.h), which this machine need not have: every backend that
-// is not a CPU's compiles for it from now on and reports what the program takes, but runs nothing
-// and holds no values. If the CUDA backend cannot be opened, the backend is an estimate whose
-// description gives the reason. The default "" stands for the GPUs of this machine. Throws
-// ConfigError if there is no such model.
-void plan_for_gpu(const std::string& model);
-
-// Plans for another machine without GPUs: from now on the CPU backend takes as many threads and
-// chooses lanes as there, and pins no thread. The default is this machine.
-void plan_for_machine(const std::optional<Topology>& machine);
-// Returns the processors of the CPU backend.
-Topology machine_topology();
+GpuList list_gpus(const Platform& platform);
 
 // Returns the same devices with every sum in another order, one for each small `variant` from 0 on,
 // so that further runs show how much rounding changes a model; empty if a backend has only one

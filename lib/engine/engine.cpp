@@ -35,8 +35,10 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 
 }  // namespace
 
-backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t workers) {
+backend::DeviceOptions device_options(const Parallel& parallel, const backend::Platform& platform,
+                                      std::int64_t workers) {
   backend::DeviceOptions options;
+  options.platform = platform;
   options.kind = parallel.device;
   // `gpus: 0` means the CPU. For a number and for all, the first GPUs have a replica each.
   using Gpus = config::Gpus;
@@ -59,10 +61,10 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
   return options;
 }
 
-bool uses_gpus(const Parallel& parallel) {
-  const DeviceKind kind = device_options(parallel).kind;
+bool uses_gpus(const Parallel& parallel, const backend::Platform& platform) {
+  const DeviceKind kind = device_options(parallel, platform).kind;
   return kind == DeviceKind::kCuda ||
-         (kind == DeviceKind::kAuto && !backend::list_gpus().gpus.empty());
+         (kind == DeviceKind::kAuto && !backend::list_gpus(platform).gpus.empty());
 }
 
 namespace {
@@ -76,9 +78,10 @@ bool share_gpu(const Parallel& parallel) {
 
 }  // namespace
 
-std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
+std::string describe_sums(const Parallel& parallel, const backend::Platform& platform,
+                          std::int64_t workers) {
   if (parallel.replicas * workers == 1) return "";
-  if (uses_gpus(parallel)) {
+  if (uses_gpus(parallel, platform)) {
     if (share_gpu(parallel)) return "by kernels of the GPU that replicas share";
     return "by NCCL, which chooses ring, tree or another algorithm for each size by the "
            "connections";
@@ -95,11 +98,12 @@ std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
 namespace {
 
 // Throws DeviceError if parallel.collective does not fit the devices of the replicas.
-void check_collective(const Parallel& parallel, std::int64_t workers) {
+void check_collective(const Parallel& parallel, const backend::Platform& platform,
+                      std::int64_t workers) {
   using config::Collective;
   if (parallel.collective == Collective::kAuto) return;
   const bool nccl = parallel.collective == Collective::kNccl;
-  if (!uses_gpus(parallel)) {
+  if (!uses_gpus(parallel, platform)) {
     if (!nccl) return;
     throw DeviceError(
         "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
@@ -118,10 +122,11 @@ void check_collective(const Parallel& parallel, std::int64_t workers) {
 }  // namespace
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             const backend::Platform& platform,
                                                              std::int64_t workers,
                                                              const LocalPlace& place) {
-  check_collective(config.parallel, workers);
-  backend::DeviceOptions options = device_options(config.parallel, workers);
+  check_collective(config.parallel, platform, workers);
+  backend::DeviceOptions options = device_options(config.parallel, platform, workers);
   options.local_rank = place.rank;
   options.local_size = place.size;
   return backend::open_backends(options);

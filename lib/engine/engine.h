@@ -24,13 +24,15 @@
 namespace trainer::engine {
 
 // Returns the device options of a config for one of `workers` processes that train together.
-backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
+backend::DeviceOptions device_options(const config::Parallel& parallel,
+                                      const backend::Platform& platform, std::int64_t workers = 1);
 
 // Returns whether the config's replicas run on GPUs of this machine. Opens the CUDA backend.
-bool uses_gpus(const config::Parallel& parallel);
+bool uses_gpus(const config::Parallel& parallel, const backend::Platform& platform);
 // Returns how the gradients of the replicas of `workers` processes are summed, as the end of
 // "gradients are summed ..."; "" with one replica.
-std::string describe_sums(const config::Parallel& parallel, std::int64_t workers);
+std::string describe_sums(const config::Parallel& parallel, const backend::Platform& platform,
+                          std::int64_t workers);
 
 // The position of a process among the processes of its machine that train together.
 struct LocalPlace {
@@ -40,6 +42,7 @@ struct LocalPlace {
 // Opens the backends of a config's replicas. Throws DeviceError when this machine or build lacks
 // what the config asks for.
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             const backend::Platform& platform,
                                                              std::int64_t workers = 1,
                                                              const LocalPlace& place = {});
 

@@ -22,14 +22,15 @@ std::string in_mebibytes(std::int64_t bytes) { return concat(bytes >> 20, " MiB"
 }  // namespace
 
 std::int64_t host_bytes_per_replica(const graph::Graph& model, const config::Config& config,
-                                    std::int64_t samples) {
-  const backend::MemoryReport memory =
-      engine::planned_memory(model, config, samples, [&] { return engine::open_backends(config); });
+                                    const backend::Platform& platform, std::int64_t samples) {
+  const backend::MemoryReport memory = engine::planned_memory(
+      model, config, samples, [&] { return engine::open_backends(config, platform); });
   return memory.total() + kLoaderBatches * batch_bytes(model, samples);
 }
 
 Notice host_memory_warning(const graph::Graph& model, const config::Config& config,
-                           const backend::MemoryReport& planned, std::int64_t available) {
+                           const backend::Platform& platform, const backend::MemoryReport& planned,
+                           std::int64_t available) {
   const std::int64_t batch = config.train.batch_size;
   const std::int64_t replicas = config.parallel.replicas;
   const std::int64_t needed =
@@ -37,7 +38,7 @@ Notice host_memory_warning(const graph::Graph& model, const config::Config& conf
   if (available == 0 || needed <= available) return "";
   const auto bytes = [&](std::int64_t samples) {
     try {
-      return host_bytes_per_replica(model, config, samples);
+      return host_bytes_per_replica(model, config, platform, samples);
     } catch (const DeviceError&) {  // the allocation exceeds a limit on the address space
       return std::numeric_limits<std::int64_t>::max();
     }

@@ -107,18 +107,20 @@ std::shared_ptr<cluster::Rendezvous> join_job(const cluster::Identity& who,
 }
 
 ProcessGroup::ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous,
-                           const config::Config& config, const graph::Graph& model,
+                           const config::Config& config, const backend::Platform& platform,
+                           const graph::Graph& model,
                            const std::function<void(const std::string&)>& say)
     : rendezvous_(std::move(rendezvous)) {
   rendezvous_->set_preparing(false);
   config::Parallel parallel = config.parallel;
-  const bool gpus = engine::uses_gpus(parallel);
+  const bool gpus = engine::uses_gpus(parallel, platform);
   rendezvous_->agree(
       {{"config", config::common_config(config)}, {"device", gpus ? "GPUs" : "CPU"}});
   if (gpus) {
     parallel.collective = config::Collective::kNccl;
     if (rendezvous_->rank() == 0) {
-      say("gradients are summed " + engine::describe_sums(config.parallel, rendezvous_->size()));
+      say("gradients are summed " +
+          engine::describe_sums(config.parallel, platform, rendezvous_->size()));
     }
   }
   cluster::Communicators groups =

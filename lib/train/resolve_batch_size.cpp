@@ -31,10 +31,11 @@ Bound find_bound(const config::Config& config, std::int64_t device_free) {
 
 }  // namespace
 
-Notice resolve_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples) {
+Notice resolve_batch_size(config::Config& config, const backend::Platform& platform,
+                          const graph::Graph& model, std::int64_t samples) {
   if (!config.train.batch_size.is_automatic()) return "";
   config.train.batch_size = 1;
-  const auto backends = engine::open_backends(config);
+  const auto backends = engine::open_backends(config, platform);
   const std::int64_t device_free = engine::free_memory(config, backends);
   const Bound bound = find_bound(config, device_free);
   const std::int64_t share = samples / config.parallel.replicas;
@@ -42,7 +43,7 @@ Notice resolve_batch_size(config::Config& config, const graph::Graph& model, std
       samples > 0 ? std::clamp<std::int64_t>(share, 1, kMaxBatch) : kMaxBatch;
   const engine::BatchFit fit =
       engine::largest_batch(max_samples, bound.bytes, [&](std::int64_t candidate) {
-        if (device_free == 0) return host_bytes_per_replica(model, config, candidate);
+        if (device_free == 0) return host_bytes_per_replica(model, config, platform, candidate);
         return engine::planned_memory(model, config, candidate,
                                       [&] { return engine::plan_only(backends); })
             .total();

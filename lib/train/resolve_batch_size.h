@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backend/open.h"
 #include "base/notice.h"
 #include "config/config.h"
 #include "graph/graph.h"
@@ -14,6 +15,7 @@ namespace trainer::train {
 // batch, its memory and the bound; for other configs returns an empty notice. The bound is
 // train.memory_mb, else 90 % of the free memory of the GPU, or half of that of the CPU. `model`
 // comes from model::build_model(). Throws ConfigError if not even one sample fits.
-Notice resolve_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples);
+Notice resolve_batch_size(config::Config& config, const backend::Platform& platform,
+                          const graph::Graph& model, std::int64_t samples);
 
 }  // namespace trainer::train

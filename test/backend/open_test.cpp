@@ -60,24 +60,42 @@ TEST_CASE("device_warning: a warning about more threads than cores has the key t
             .starts_with("parallel.lanes: " + all + " in each of 2 replicas, but"));
 }
 
-TEST_CASE("plan_for_machine: backends of a simulated machine have its cores and shape and no GPU") {
-  const Topology machine = simulate_topology({.domains_per_node = 2, .cores_per_domain = 6});
-  plan_for_machine(machine);
-  const ChosenSettings all = chosen(cpu({})), shared = chosen(cpu({}, 3));
-  const std::string warning = device_warning(cpu({.threads = 13}));
-  const bool no_gpu = list_gpus().gpus.empty() && !list_gpus().broken;
-  const std::string shape = describe(machine_topology());
-  DeviceOptions cuda = cpu({});
-  cuda.kind = DeviceKind::kCuda;
-  CHECK_THROWS_AS(open_backends(cuda), DeviceError);
-  plan_for_machine({});
+TEST_CASE("Platform: backends of a simulated machine have its cores and shape and no GPU") {
+  Platform platform;
+  platform.planned_machine = simulate_topology({.domains_per_node = 2, .cores_per_domain = 6});
+  const auto planned = [&](DeviceOptions options) {
+    options.platform = platform;
+    return options;
+  };
+  const ChosenSettings all = chosen(planned(cpu({})));
   CHECK(all.threads == 12);
   CHECK(all.lanes == 12);
-  CHECK(shared.lanes == 4);
-  CHECK(warning.starts_with("parallel.threads: 13, but that machine has 12 cores"));
-  CHECK(no_gpu);
-  CHECK(shape == "12 cores, 2 L3 domains, 1 NUMA node");
-  CHECK(machine_topology().processors.size() == available_cores().size());
+  CHECK(chosen(planned(cpu({}, 3))).lanes == 4);
+  CHECK(device_warning(planned(cpu({.threads = 13})))
+            .starts_with("parallel.threads: 13, but that machine has 12 cores"));
+  CHECK(list_gpus(platform).gpus.empty());
+  CHECK_FALSE(list_gpus(platform).broken);
+  CHECK(describe(machine_topology(platform)) == "12 cores, 2 L3 domains, 1 NUMA node");
+  DeviceOptions cuda = planned(cpu({}));
+  cuda.kind = DeviceKind::kCuda;
+  CHECK_THROWS_AS(open_backends(cuda), DeviceError);
+  CHECK(machine_topology({}).processors.size() == available_cores().size());
+}
+
+TEST_CASE(
+    "read_platform: the cache of tuning is that of plans, or in the folder of caches or home") {
+  const auto tuning = [](const Environment& environment) {
+    return read_platform(environment).tuning_cache;
+  };
+  CHECK(tuning({}).empty());
+  CHECK(tuning({{"HOME", "/home/a"}}) == "/home/a/.cache/trainer");
+  CHECK(tuning({{"HOME", "/home/a"}, {"XDG_CACHE_HOME", "/cache"}}) == "/cache/trainer");
+  const Platform given = read_platform({{"TRAINER_CUDA_PLAN_CACHE", "/plans"},
+                                        {"TRAINER_CUDA_PLUGIN", "/x.so"},
+                                        {"HOME", "/home/a"}});
+  CHECK(given.tuning_cache == "/plans");
+  CHECK(given.plan_cache == "/plans");
+  CHECK(given.cuda_plugin == "/x.so");
 }
 
 }  // namespace

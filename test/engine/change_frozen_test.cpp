@@ -37,7 +37,7 @@ TEST_CASE("Engine::change_frozen: weight decay and multipliers stay when other l
     }
   };
   freeze_first(true);
-  Engine engine(model, config, test::open_test_backends(device_options(config.parallel)),
+  Engine engine(model, config, test::open_test_backends(device_options(config.parallel, {})),
                 Use::kTrain);
   engine.initialise(3);
   // Gradients of no samples are zero, so that an update is the decay alone.

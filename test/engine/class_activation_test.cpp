@@ -47,7 +47,7 @@ config::Config map_config(const std::string& model) {
 
 std::unique_ptr<Engine> predictor(const graph::Graph& model, const config::Config& config) {
   return std::make_unique<Engine>(
-      model, config, test::open_test_backends(device_options(config.parallel)), Use::kPredict);
+      model, config, test::open_test_backends(device_options(config.parallel, {})), Use::kPredict);
 }
 
 std::vector<float> draw_numbers(std::size_t count, std::uint64_t seed) {

@@ -21,7 +21,7 @@ namespace {
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends_for(const config::Config& config,
                                                                  std::int64_t workers = 1) {
-  return test::open_test_backends(device_options(config.parallel, workers));
+  return test::open_test_backends(device_options(config.parallel, {}, workers));
 }
 
 const char* const kModel =

@@ -31,7 +31,7 @@ inline engine::Metrics evaluate_model(const config::Config& config, const model:
   const graph::Graph model = model::build_model(config.model, config.data, sample, 1);
   const std::int64_t count = workers == nullptr ? 1 : workers->size();
   engine::Engine engine(model, config,
-                        open_test_backends(engine::device_options(config.parallel, count)),
+                        open_test_backends(engine::device_options(config.parallel, {}, count)),
                         engine::Use::kTrain, workers);
   engine.initialise(5);
   engine::EvaluateOptions options = engine::evaluate_options(config);

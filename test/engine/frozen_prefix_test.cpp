@@ -16,7 +16,7 @@ namespace trainer::engine {
 namespace {
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends_for(const config::Config& config) {
-  return test::open_test_backends(device_options(config.parallel));
+  return test::open_test_backends(device_options(config.parallel, {}));
 }
 
 config::Config build_config(const std::string& backbone, std::int64_t batch,

@@ -47,7 +47,7 @@ std::unique_ptr<Engine> make(const config::Config& config,
 }
 
 std::unique_ptr<Engine> make(const config::Config& config) {
-  auto engine = make(config, test::open_test_backends(device_options(config.parallel)));
+  auto engine = make(config, test::open_test_backends(device_options(config.parallel, {})));
   engine->initialise(3);
   return engine;
 }
@@ -72,21 +72,8 @@ std::vector<double> train(Engine& engine, std::int64_t batch) {
   return losses;
 }
 
-// A GPU of this model is planned for while this lives.
-struct Planned {
-  explicit Planned(const std::string& model, const std::string& plugin) {
-    backend::use_cuda_plugin(plugin);
-    backend::plan_for_gpu(model);
-  }
-  ~Planned() {
-    backend::plan_for_gpu("");
-    backend::use_cuda_plugin("");
-  }
-};
-
 std::unique_ptr<Engine> plan(const config::Config& config, const std::string& plugin) {
-  const Planned planned("h100", plugin);
-  return make(config, open_backends(config));
+  return make(config, open_backends(config, {.cuda_plugin = plugin, .planned_gpu = "h100"}));
 }
 
 }  // namespace
@@ -131,7 +118,6 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
     const auto real = make(config);
     train(*real, 8 * replicas);
     const backend::MemoryReport expected = real->memory();
-    backend::use_cuda_plugin(plugin);
     const auto planned = plan(config, plugin);
     const backend::MemoryReport memory = planned->memory();
     CHECK(planned->describe().find("planned for NVIDIA H100 80GB HBM3") != std::string::npos);
@@ -152,7 +138,6 @@ TEST_CASE("GPU memory: a planned GPU has the report of a GPU in use") {
     }));
     // The estimate leaves out workspaces.
     const auto estimate = plan(config, "/nowhere/libtrainer_cuda.so");
-    backend::use_cuda_plugin(plugin);
     CHECK(estimate->memory().variables == expected.variables);
     CHECK(estimate->memory().gradients == expected.gradients);
     CHECK(estimate->memory().derived == expected.derived);
@@ -171,8 +156,9 @@ TEST_CASE("GPU memory: backbones with every kind of layer can be planned for a G
         concat("{backbone: {name: ", name, "}, head: [global_average_pool, dense: 3]}"));
     const graph::Graph model =
         model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1);
-    const Planned planned("h100", plugin);
-    Engine engine(model, config, open_backends(config), Use::kTrain);
+    Engine engine(model, config,
+                  open_backends(config, {.cuda_plugin = plugin, .planned_gpu = "h100"}),
+                  Use::kTrain);
     CHECK(engine.memory().activations > 0);
     CHECK(engine.replica().training_instructions().size() > 200);
   }
@@ -206,22 +192,22 @@ TEST_CASE(
   config.train.batch_size = 48;
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
-  const auto plan = [&] { return open_backends(config); };
+  const auto plan = [&] { return open_backends(config, {}); };
   const backend::MemoryReport planned = planned_memory(model, config, 48, plan);
   const std::int64_t needed = planned.total() + 4 * 48 * 512;  // the loader's batches
-  CHECK(train::host_bytes_per_replica(model, config, 48) == needed);
-  CHECK(train::host_memory_warning(model, config, planned, needed).text.empty());
-  CHECK(train::host_memory_warning(model, config, planned, 0).text.empty());
+  CHECK(train::host_bytes_per_replica(model, config, {}, 48) == needed);
+  CHECK(train::host_memory_warning(model, config, {}, planned, needed).text.empty());
+  CHECK(train::host_memory_warning(model, config, {}, planned, 0).text.empty());
 
   // The advice holds: the batch that the warning names fits, and the next larger one does not.
-  const std::int64_t available = train::host_bytes_per_replica(model, config, 24);
-  const Notice warning = train::host_memory_warning(model, config, planned, available);
+  const std::int64_t available = train::host_bytes_per_replica(model, config, {}, 24);
+  const Notice warning = train::host_memory_warning(model, config, {}, planned, available);
   CHECK(warning.kind == Notice::Kind::kWarning);
   CHECK(warning.text.starts_with("train.batch_size: 48 needs "));
   CHECK(warning.text.ends_with("The largest batch_size that fits is 24"));
-  CHECK(train::host_bytes_per_replica(model, config, 25) > available);
+  CHECK(train::host_bytes_per_replica(model, config, {}, 25) > available);
 
-  CHECK(train::host_memory_warning(model, config, planned, 1)
+  CHECK(train::host_memory_warning(model, config, {}, planned, 1)
             .text.ends_with("Not even one sample fits: use a smaller model or images"));
 }
 
@@ -231,17 +217,18 @@ TEST_CASE("batch_size: auto on the CPU is the largest batch within the memory li
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
   config.train.batch_size = 48;
-  CHECK(train::resolve_batch_size(config, model, 10000).text.empty());
+  CHECK(train::resolve_batch_size(config, {}, model, 10000).text.empty());
   CHECK(config.train.batch_size == 48);
   const auto bytes = [&](std::int64_t samples) {
-    return planned_memory(model, config, samples, [&] { return open_backends(config); }).total() +
+    return planned_memory(model, config, samples, [&] { return open_backends(config, {}); })
+               .total() +
            4 * samples * 512;
   };
   const std::int64_t bound = bytes(48) + (1 << 18);
   config.train.memory_mb = static_cast<double>(bound) / (1 << 20);
   config.train.batch_size = config::BatchSize::automatic();
   CHECK_THROWS_AS((void)static_cast<std::int64_t>(config.train.batch_size), ConfigError);
-  const Notice notice = train::resolve_batch_size(config, model, 10000);
+  const Notice notice = train::resolve_batch_size(config, {}, model, 10000);
   const std::string& line = notice.text;
   const std::int64_t found = config.train.batch_size;
   CHECK(notice.kind == Notice::Kind::kNote);
@@ -253,12 +240,12 @@ TEST_CASE("batch_size: auto on the CPU is the largest batch within the memory li
   CHECK(bytes(found + 8) > bound);
   // No more than there are samples; and a bound that is too small.
   config.train.batch_size = config::BatchSize::automatic();
-  CHECK(train::resolve_batch_size(config, model, 20).text.find("20 is the most") !=
+  CHECK(train::resolve_batch_size(config, {}, model, 20).text.find("20 is the most") !=
         std::string::npos);
   CHECK(config.train.batch_size == 20);
   config.train.batch_size = config::BatchSize::automatic();
   config.train.memory_mb = 0.01;
-  CHECK_THROWS_WITH_AS(train::resolve_batch_size(config, model, 10000),
+  CHECK_THROWS_WITH_AS(train::resolve_batch_size(config, {}, model, 10000),
                        doctest::Contains("not even one sample fits 0 MiB (train.memory_mb)"),
                        ConfigError);
 }

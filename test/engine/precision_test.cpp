@@ -22,7 +22,7 @@ std::unique_ptr<Engine> make(const std::string& model, config::Precision precisi
   const graph::Graph graph =
       model::build_model(config.model, config.data, test::sample({8, 8, 1}, 3), 1);
   auto engine = std::make_unique<Engine>(
-      graph, config, test::open_test_backends(device_options(config.parallel)), Use::kTrain);
+      graph, config, test::open_test_backends(device_options(config.parallel, {})), Use::kTrain);
   engine->initialise(3);
   return engine;
 }

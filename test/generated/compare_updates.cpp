@@ -181,7 +181,7 @@ void print(std::int64_t number, const graph::Value& value, const Trace& tested,
 class Comparison {
  public:
   Comparison(const config::Config& config, const graph::Graph& model)
-      : tested_(model, config, engine::open_backends(config), engine::Use::kTrain),
+      : tested_(model, config, engine::open_backends(config, {}), engine::Use::kTrain),
         reference_(model, alone(config), open_reference_backends(1), engine::Use::kTrain),
         exact_(model, in_float32(alone(config)), open_reference_backends(1), engine::Use::kTrain) {
     for (engine::Engine* engine : {&tested_, &reference_, &exact_}) {

@@ -54,7 +54,7 @@ int run(const std::string& config_path, const Path& in, const Path& out) {
   sample.label_is_index = false;
   sample.classes = targets.shape[1];
   const graph::Graph graph = model::build_model(config.model, config.data, sample, config.seed);
-  engine::Engine engine(graph, config, engine::open_backends(config), engine::Use::kTrain);
+  engine::Engine engine(graph, config, engine::open_backends(config, {}), engine::Use::kTrain);
   engine.initialise(config.seed);
   const model::Import import = model::import_weights(graph, config.model);
   engine.write(import.tensors);

@@ -30,8 +30,8 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_reference_backends(st
 // set.
 inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(std::int64_t count) {
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
-  if (plugin != nullptr) backend::use_cuda_plugin(plugin);
   backend::DeviceOptions options;
+  if (plugin != nullptr) options.platform.cuda_plugin = plugin;
   options.kind = DeviceKind::kCuda;
   options.replicas = count;
   if (std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr) {

@@ -110,7 +110,7 @@ constexpr std::int64_t kWarmUp = 30, kSteps = kWarmUp + 100;
 // None where the processor has no such precision.
 std::int64_t count_allocations(std::int64_t replicas, bool ordered, config::Precision precision) {
   const config::Config config = build_config(replicas, ordered, precision);
-  auto backends = engine::open_backends(config);
+  auto backends = engine::open_backends(config, {});
   const bool bf16 = precision == config::Precision::kBFloat16;
   if (bf16 && !backends.front()->supports(DType::kBFloat16)) return 0;
   const data::Datasets sets = data::open_datasets(config.data, 1);

@@ -14,7 +14,7 @@ struct Job {
                                    "}, head: [global_average_pool, dense: 3]}",
                                "optimizer: {sgd: {learning_rate: 0.5}}\nparallel: {threads: 1}\n")),
         engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-               config, engine::open_backends(config), engine::Use::kTrain) {
+               config, engine::open_backends(config, {}), engine::Use::kTrain) {
     engine.initialise(1);
   }
 

@@ -180,7 +180,7 @@ TEST_CASE("evaluate: sample weights give the loss and accuracy of Keras") {
     const model::SampleSpec spec{dataset.spec().image_shape, DType::kUInt8, true,
                                  run["classes"].get<std::int64_t>()};
     engine::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
-                          engine::open_backends(config), engine::Use::kEvaluate);
+                          engine::open_backends(config, {}), engine::Use::kEvaluate);
     engine.initialise(config.seed);
     engine.write(set_weights(engine.replica().tensors(), run));
     const auto metrics = engine::evaluate(engine, dataset, engine::evaluate_options(config));

@@ -47,7 +47,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
   CHECK(data.validation->spec().label_is_index());
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config, {}), engine::Use::kTrain);
   engine.initialise(config.seed);
   data::LoaderOptions options;
   options.batch_size = 16;
@@ -155,7 +155,7 @@ TEST_CASE("mixed samples with weights: loss and gradient are those of both sampl
       REQUIRE(data.sample_weight);
       engine::Engine engine(
           model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
-          engine::open_backends(config), engine::Use::kTrain);
+          engine::open_backends(config, {}), engine::Use::kTrain);
       engine.initialise(config.seed);
       data::LoaderOptions options;
       options.batch_size = 24;
@@ -230,7 +230,7 @@ TEST_CASE(
     REQUIRE(data.sample_weight);
     engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
-        engine::open_backends(config), engine::Use::kTrain);
+        engine::open_backends(config, {}), engine::Use::kTrain);
     engine.initialise(config.seed);
     data::LoaderOptions options;
     options.batch_size = 9;
@@ -269,7 +269,7 @@ TEST_CASE("mixup: the layer of values that are not finite is found") {
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config, {}), engine::Use::kTrain);
   engine.initialise(config.seed);
   std::vector<checkpoint::Tensor> tensors = engine.replica().tensors();
   for (checkpoint::Tensor& tensor : tensors) {

@@ -77,7 +77,8 @@ TEST_CASE(
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
   const cluster::ReservedPort port;
   const auto work = [&](int rank) {
-    ProcessGroup group(worker(rank, 2, port.number()), config, model, [](const std::string&) {});
+    ProcessGroup group(worker(rank, 2, port.number()), config, {}, model,
+                       [](const std::string&) {});
     const bool is_chief = rank == 0;
     CHECK(group.is_chief() == is_chief);
     CHECK(group.on_one_machine());
@@ -115,7 +116,7 @@ TEST_CASE("ProcessGroup prints on rank 0 how three ranks sum, and the key that d
     const cluster::ReservedPort port;
     std::string printed;
     const auto join = [&](int rank) {
-      const ProcessGroup group(worker(rank, 3, port.number()), config, model,
+      const ProcessGroup group(worker(rank, 3, port.number()), config, {}, model,
                                [&printed](const std::string& line) { printed += line; });
     };
     std::thread others[] = {std::thread(join, 1), std::thread(join, 2)};
@@ -139,7 +140,7 @@ TEST_CASE("ProcessGroup: the error of binaries of two commits names the builds o
     cluster::Identity who = worker(rank, 2, port.number());
     who.build = rank == 0 ? "trainer 1 (commit aaa)" : "trainer 1 (commit bbb)";
     try {
-      const ProcessGroup group(who, config, model, [](const std::string&) {});
+      const ProcessGroup group(who, config, {}, model, [](const std::string&) {});
     } catch (const Error& error) {
       errors[rank] = error.what();
     }

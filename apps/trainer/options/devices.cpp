@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/process/process.h"
 #include "commands/devices/print_devices.h"
 #include "options/commands.h"
 
@@ -11,7 +12,8 @@ void add_devices(CommandLine& line) {
   const auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "One JSON object");
   command.run([json] {
-    (*json ? commands::print_devices_json : commands::print_devices)(std::cout);
+    (*json ? commands::print_devices_json : commands::print_devices)(
+        backend::read_platform(environment_variables()), std::cout);
     return kExitOk;
   });
 }

@@ -10,7 +10,8 @@ namespace trainer::backend::cpu {
 namespace {
 
 std::int64_t core_count(const DeviceOptions& options) {
-  return options.machine ? usable_core_count(*options.machine) : usable_core_count();
+  return options.platform.planned_machine ? usable_core_count(*options.platform.planned_machine)
+                                          : usable_core_count();
 }
 
 std::int64_t count_threads(const DeviceOptions& options) {
@@ -59,7 +60,7 @@ CpuOptions::Binding choose_binding(const Topology& topology, bool pin, std::int6
 
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options) {
   const std::int64_t threads = count_threads(options);
-  const Topology topology = options.machine ? *options.machine : read_topology();
+  const Topology topology = machine_topology(options.platform);
   const CpuOptions::Binding binding =
       choose_binding(topology, options.cpu.pin, options.replicas, threads);
   std::vector<std::unique_ptr<Backend>> backends;
@@ -92,9 +93,11 @@ std::string core_warning(const DeviceOptions& options) {
     if (options.replicas > 1) asked += concat(" in each of ", options.replicas, " replicas");
   }
   if (asked.empty()) return "";
-  return concat(asked, options.machine ? ", but that machine has " : ", but this process may use ",
-                cores, cores == 1 ? " core" : " cores",
-                ": more threads than cores slow each other down; leave it out to use all");
+  return concat(
+      asked,
+      options.platform.planned_machine ? ", but that machine has " : ", but this process may use ",
+      cores, cores == 1 ? " core" : " cores",
+      ": more threads than cores slow each other down; leave it out to use all");
 }
 
 }  // namespace trainer::backend::cpu

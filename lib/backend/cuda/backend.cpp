@@ -111,10 +111,10 @@ Machine open_machine(int device, const DeviceOptions& options,
   PlannerOptions planning;
   MatmulOptions products;
   planning.warn = products.warn = warn;
-  planning.cache = options.plan_cache;
+  planning.cache = options.platform.plan_cache;
   if (options.cuda.autotune) {
     planning.timer = products.timer = make_event_timer(device);
-    planning.cache = products.cache = tuning_folder(options.tuning_cache);
+    planning.cache = products.cache = tuning_folder(options.platform.tuning_cache);
     planning.shared = products.shared = shared;
     products.device = describe(properties, machine.driver);
   }
@@ -164,7 +164,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   CudaBackend(const GpuModel& model, const DeviceOptions& options)
       : timeout_(options.timeout),
         streams_(std::make_shared<StreamList>()),
-        machine_(planned_machine(model, options.plan_cache)) {}
+        machine_(planned_machine(model, options.platform.plan_cache)) {}
   // Plans for the device of `other` by its planners.
   explicit CudaBackend(const CudaBackend& other)
       : timeout_(other.timeout_),
@@ -275,9 +275,10 @@ std::unique_ptr<Stream> CudaBackend::make_stream() {
 
 std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
   std::vector<std::unique_ptr<Backend>> backends;
-  if (!options.planned.empty()) {
-    const GpuModel* model = find_gpu_model(options.planned);
-    if (model == nullptr) throw DeviceError("no GPU model is called " + options.planned);
+  if (!options.platform.planned_gpu.empty()) {
+    const GpuModel* model = find_gpu_model(options.platform.planned_gpu);
+    if (model == nullptr)
+      throw DeviceError("no GPU model is called " + options.platform.planned_gpu);
     for (std::size_t i = 0; i < options.gpus.size(); ++i) {
       backends.push_back(std::make_unique<CudaBackend>(*model, options));
     }

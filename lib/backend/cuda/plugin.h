@@ -12,7 +12,7 @@ namespace trainer::backend::cuda {
 
 // Must be raised when a declaration changes that both sides use: here, in backend/backend.h, and in
 // the headers that these include.
-inline constexpr int kPluginInterface = 9;
+inline constexpr int kPluginInterface = 10;
 
 // The facts that the CUDA runtime reports about this machine.
 struct GpuSurvey {
@@ -38,6 +38,6 @@ trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
 // Throws DeviceError when a GPU that was counted cannot be asked what it is.
 trainer::backend::cuda::ListFunction trainer_cuda_list;
 // A backend for each of options.gpus, which are indices of trainer_cuda_list's, or any numbers with
-// options.planned. Throws DeviceError.
+// options.platform.planned_gpu. Throws DeviceError.
 trainer::backend::cuda::OpenFunction trainer_cuda_open;
 }

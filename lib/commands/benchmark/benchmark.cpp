@@ -288,7 +288,8 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
 int execute(const BenchmarkArguments& arguments, const Context& context) {
   config::Config config = load_for_devices(arguments, context).config;
   if (arguments.synthetic) use_synthetic_data(config);
-  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  const backend::Platform platform = backend::read_platform(context.environment);
+  context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   Throughput result;
   if (arguments.input_only) {
@@ -296,9 +297,9 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-    context.warn(train::resolve_batch_size(config, model, data.train->size()));
+    context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
     using Use = engine::Use;
-    engine::Engine engine(model, config, engine::open_backends(config),
+    engine::Engine engine(model, config, engine::open_backends(config, platform),
                           arguments.predict ? Use::kPredict : Use::kTrain);
     engine.initialise(config.seed);
     const auto measured = arguments.predict ? measure_prediction : measure_training;

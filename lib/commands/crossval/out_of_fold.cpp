@@ -26,7 +26,7 @@ results::FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
   warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
-  engine::Engine engine(model, opened.config, engine::open_backends(opened.config),
+  engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),
                         engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);
   begin(opened, split, engine.replica().outputs());

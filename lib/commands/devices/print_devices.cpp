@@ -20,8 +20,8 @@ std::string describe_cpu() {
 
 }  // namespace
 
-void print_devices_json(std::ostream& out) {
-  const backend::GpuList list = backend::list_gpus();
+void print_devices_json(const backend::Platform& platform, std::ostream& out) {
+  const backend::GpuList list = backend::list_gpus(platform);
   Json gpus = Json::array();
   for (const backend::Gpu& gpu : list.gpus) {
     gpus.push_back({{"index", gpus.size()},
@@ -35,8 +35,8 @@ void print_devices_json(std::ostream& out) {
   write_event(out, event);
 }
 
-void print_devices(std::ostream& out) {
-  const backend::GpuList list = backend::list_gpus();
+void print_devices(const backend::Platform& platform, std::ostream& out) {
+  const backend::GpuList list = backend::list_gpus(platform);
   constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
   out << describe_cpu() << '\n';
   for (std::size_t i = 0; i < list.gpus.size(); ++i) {

@@ -64,7 +64,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   context.warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
-  engine::Engine engine(model, opened.config, engine::open_backends(opened.config),
+  engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),
                         engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);
   engine::EvaluateOptions options = engine::evaluate_options(opened.config);

@@ -73,7 +73,7 @@ class CheckpointEvaluator {
         data_(inference::open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
                                    config_.seed),
-                config_, engine::open_backends(config_), engine::Use::kEvaluate) {
+                config_, engine::open_backends(config_, trained.platform), engine::Use::kEvaluate) {
     const std::string line = hooks::left_out(data_.files(split_).get(), split_);
     if (!line.empty()) trained.warn(line);
   }

@@ -15,12 +15,14 @@ namespace {
 
 RangeTest test_rates(const FindArguments& arguments, config::Config config,
                      const Context& context) {
+  const backend::Platform platform = backend::read_platform(context.environment);
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   context.warn(train::resolve_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  context.warn(train::resolve_batch_size(config, model, data.train->size()));
-  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
+  context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
+  engine::Engine engine(model, config, engine::open_backends(config, platform),
+                        engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.replica().model(), config.model).tensors);
   return test_learning_rates(engine, *data.train, config, arguments.rates);
@@ -34,7 +36,8 @@ int execute(const FindArguments& arguments, const Context& context) {
     throw ConfigError({}, "--low must be less than --high");
   }
   const config::Config config = load(arguments, context).config;
-  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  const backend::Platform platform = backend::read_platform(context.environment);
+  context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   results::Chart chart;
   if (arguments.what == "learning-rate") {
     RangeTest test = test_rates(arguments, config, context);
@@ -42,7 +45,7 @@ int execute(const FindArguments& arguments, const Context& context) {
     (arguments.json ? results::print_json<RangeTest> : print_range_test)(test, context.out);
     chart = make_chart(test);
   } else {
-    const BatchSizes sizes = find_batch_sizes(config, arguments.sizes);
+    const BatchSizes sizes = find_batch_sizes(config, platform, arguments.sizes);
     (arguments.json ? results::print_json<BatchSizes> : print_batch_sizes)(sizes, context.out);
     chart = make_chart(sizes);
   }

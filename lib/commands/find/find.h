@@ -72,7 +72,8 @@ struct BatchSizeOptions {
 // Measures the training step on random images of the config's shape for growing batch sizes, until
 // the next would not fit or the throughput has fallen. What fits is planned, because a host without
 // memory kills programs. Throws ConfigError when not one sample fits.
-BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options);
+BatchSizes find_batch_sizes(const config::Config& config, const backend::Platform& platform,
+                            const BatchSizeOptions& options);
 // Returns the smallest batch size with 95 % of the best throughput. `points` are in order of rising
 // batch size.
 std::int64_t find_knee(const std::vector<BatchSizes::Point>& points);

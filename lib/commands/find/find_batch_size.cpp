@@ -22,13 +22,15 @@ constexpr double kFallen = 0.8;          // of it: larger batches are not worth 
 constexpr double kUsable = 0.9;          // of the memory that is available
 constexpr std::int64_t kPlanned = 1024;  // train::resolve_batch_size() looks no further
 
-BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
+BatchSizes::Point measure_one(config::Config config, const backend::Platform& platform,
+                              std::int64_t batch_size, double seconds) {
   config.train.batch_size = batch_size;
   config.data.synthetic.train_samples = 2 * batch_size * config.parallel.replicas;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config, platform),
+                        engine::Use::kTrain);
   engine.initialise(config.seed);
   const Throughput result = measure_training(engine, *data.train, config, seconds);
   const data::DatasetSpec& spec = data.train->spec();
@@ -40,7 +42,8 @@ BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, do
 }
 
 // The largest batch that the devices have room for, by a plan of their memory.
-void plan_largest(const config::Config& config, BatchSizes& sizes) {
+void plan_largest(const config::Config& config, const backend::Platform& platform,
+                  BatchSizes& sizes) {
   config::Config planned = config;
   planned.data.synthetic.train_samples = 2 * config.parallel.replicas;
   planned.train.batch_size = 1;
@@ -48,7 +51,7 @@ void plan_largest(const config::Config& config, BatchSizes& sizes) {
   const graph::Graph model =
       model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
   planned.train.batch_size = config::BatchSize::automatic();
-  sizes.fit = train::resolve_batch_size(planned, model, 0).text;
+  sizes.fit = train::resolve_batch_size(planned, platform, model, 0).text;
   sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
   sizes.largest = planned.train.batch_size;
 }
@@ -84,20 +87,21 @@ std::int64_t find_knee(const std::vector<BatchSizes::Point>& points) {
   return 0;
 }
 
-BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options) {
+BatchSizes find_batch_sizes(const config::Config& config, const backend::Platform& platform,
+                            const BatchSizeOptions& options) {
   config::Config synthetic = config;
   use_synthetic_data(synthetic);
   synthetic.model.weights.clear();
   BatchSizes sizes;
   sizes.available_bytes = available_memory();
-  plan_largest(synthetic, sizes);
+  plan_largest(synthetic, platform, sizes);
   for (std::int64_t size = options.first; size <= options.most; size *= 2) {
     if (!fits(size, sizes)) {
       sizes.too_large = size;
       break;
     }
     try {
-      sizes.points.push_back(measure_one(synthetic, size, options.seconds));
+      sizes.points.push_back(measure_one(synthetic, platform, size, options.seconds));
     } catch (const std::bad_alloc&) {
       sizes.too_large = size;
       break;

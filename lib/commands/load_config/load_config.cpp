@@ -27,7 +27,8 @@ config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Co
       loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
     return loaded;
   }
-  const std::size_t gpus = backend::list_gpus().gpus.size() / static_cast<std::size_t>(local_size);
+  const backend::GpuList list = backend::list_gpus(backend::read_platform(context.environment));
+  const std::size_t gpus = list.gpus.size() / static_cast<std::size_t>(local_size);
   if (gpus < 2) return loaded;
   // Read anew, so that the rules for several replicas are checked.
   every.overrides.push_back({"parallel.replicas", std::to_string(gpus), "parallel.gpus: all"});

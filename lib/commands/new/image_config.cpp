@@ -69,7 +69,11 @@ FoundWeights find_or_offer_weights(const ImageConfigRequest& request, bool on_cp
   return find();
 }
 
-bool is_on_cpu() { return backend::open_backends({}).front()->reads_host_memory(); }
+bool is_on_cpu(const Context& context) {
+  backend::DeviceOptions options;
+  options.platform = backend::read_platform(context.environment);
+  return backend::open_backends(options).front()->reads_host_memory();
+}
 
 // Returns whether `path` is `source` or lies in it.
 bool is_within(const std::string& path, const Path& source) {
@@ -94,7 +98,7 @@ void warn_of_found_weights(ImageConfigRequest request, const config::Config& exi
                            const Context& context) {
   const std::string file = request.output;
   if (existing.model.backbone || !is_without_weights(read_text_file(file))) return;
-  const FoundWeights found = find_weights(request.source, context.environment, is_on_cpu());
+  const FoundWeights found = find_weights(request.source, context.environment, is_on_cpu(context));
   if (found.backbone.empty()) return;
   request.group_by = existing.data.group_by;
   const std::string csv =
@@ -116,7 +120,7 @@ std::string make_image_config(const ImageConfigRequest& request, const Context& 
       look_at(request.source, read_csv_settings(request.settings, context.environment));
   for (const std::string& note : images.notes) context.warn(note);
   if (!request.group_by.empty()) set_groups(images, request.group_by);
-  return starting_config(images, find_or_offer_weights(request, is_on_cpu(), context),
+  return starting_config(images, find_or_offer_weights(request, is_on_cpu(context), context),
                          request.backbone);
 }
 

@@ -24,20 +24,23 @@ namespace trainer::commands {
 int execute(const PlanArguments& arguments, const Context& context) {
   check_pass(arguments.print_after);
   if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
-  backend::plan_for_gpu(arguments.device);
+  backend::Platform platform = backend::read_platform(context.environment);
+  platform.planned_gpu = arguments.device;
+  backend::check_planned_gpu(platform);
   if (!arguments.machine.empty()) {
-    backend::plan_for_machine(simulate_topology(config::load_machine(arguments.machine)));
+    platform.planned_machine = simulate_topology(config::load_machine(arguments.machine));
   }
   config::LoadedConfig loaded = load(arguments, context);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size ? planned_workers(*arguments.world_size)
                                                      : cluster::identify({}, context.environment);
   train::check_workers(config, who);
-  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   const PlannedData data = plan_data(loaded.config);
   const std::optional<graph::Graph> model = plan_model(config, data);
   if (model)
-    context.warn(train::resolve_batch_size(loaded.config, *model, data.size(Split::kTrain)));
+    context.warn(
+        train::resolve_batch_size(loaded.config, platform, *model, data.size(Split::kTrain)));
   PlanReport report = make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     context.warn(line);
@@ -50,12 +53,12 @@ int execute(const PlanArguments& arguments, const Context& context) {
   }
   std::optional<Simulation> simulation;
   if (arguments.simulation.workers > 0) {
-    simulation = simulate(arguments.simulation, config, model);
+    simulation = simulate(arguments.simulation, config, platform, model);
   }
-  const DevicePlan device =
-      plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
+  const DevicePlan device = plan_device(model, data, config, platform, who);
   if (model && !device.machine.empty() && arguments.machine.empty()) {
-    context.warn(train::host_memory_warning(*model, config, device.memory, available_memory()));
+    context.warn(
+        train::host_memory_warning(*model, config, platform, device.memory, available_memory()));
   }
   fill_in(report.settings, resolve_on_machine(config, device));
   if (arguments.json) {
@@ -71,8 +74,8 @@ int execute(const PlanArguments& arguments, const Context& context) {
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? context.errors : context.out;
   if (model && !arguments.print_after.empty()) {
-    print_graphs(*model, config, *engine::open_backends(config).front(), arguments.print_after,
-                 text);
+    print_graphs(*model, config, *engine::open_backends(config, platform).front(),
+                 arguments.print_after, text);
   }
   if (device.engine && arguments.program) print_programs(*device.engine, text);
   return kExitOk;

@@ -22,7 +22,8 @@ void take_larger(DevicePlan& device, const backend::MemoryReport& memory, std::s
 }
 
 // What the stages of unfreeze take, one after the other, as in a run.
-void measure_later_stages(DevicePlan& device, const config::Config& config, const PlannedData& data,
+void measure_later_stages(DevicePlan& device, const config::Config& config,
+                          const backend::Platform& platform, const PlannedData& data,
                           std::int64_t workers) {
   if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
   std::vector<std::int64_t> first(config.model.backbone->unfreeze.size() + 1);
@@ -35,7 +36,7 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
     total_steps = steps.total_steps;
   }
   for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
-    engine::Engine engine(models[stage], config, engine::open_backends(config, workers),
+    engine::Engine engine(models[stage], config, engine::open_backends(config, platform, workers),
                           engine::Use::kTrain);
     take_larger(device, engine.memory(), stage);
   }
@@ -80,27 +81,28 @@ std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config
 }  // namespace
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, const cluster::Identity& who,
-                       const backend::GpuModel* gpu) {
+                       const config::Config& config, const backend::Platform& platform,
+                       const cluster::Identity& who) {
+  const backend::GpuModel* gpu = backend::find_gpu_model(platform.planned_gpu);
   const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
   device.gpu = gpu;
-  if (gpu == nullptr && !engine::uses_gpus(config.parallel)) {
-    device.machine = trainer::describe(backend::machine_topology());
+  if (gpu == nullptr && !engine::uses_gpus(config.parallel, platform)) {
+    device.machine = trainer::describe(backend::machine_topology(platform));
   }
   std::vector<std::unique_ptr<backend::Backend>> backends;
   try {
-    backends = engine::open_backends(config, workers);
+    backends = engine::open_backends(config, platform, workers);
   } catch (const DeviceError& error) {
     device.backend = concat("none here; ", error.what());
     return device;
   }
   device.backend = backends.front()->describe();
   device.chosen = backends.front()->chosen_settings();
-  device.sums = engine::describe_sums(config.parallel, workers);
+  device.sums = engine::describe_sums(config.parallel, platform, workers);
   if (!model) return device;
   if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
-  measure_later_stages(device, config, data, workers);
+  measure_later_stages(device, config, platform, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine =
       std::make_unique<engine::Engine>(*model, config, std::move(backends), engine::Use::kTrain);

@@ -39,10 +39,9 @@ struct DevicePlan {
   // The rate on this machine; nothing where the data is unknown, or an epoch decodes no files.
   std::optional<DecodeRate> decoding;
 };
-// `gpu` is the model that was passed to backend::plan_for_gpu(), or null.
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, const cluster::Identity& who = {},
-                       const backend::GpuModel* gpu = nullptr);
+                       const config::Config& config, const backend::Platform& platform = {},
+                       const cluster::Identity& who = {});
 
 void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out,
                   std::optional<int> columns = {});

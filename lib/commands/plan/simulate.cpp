@@ -97,7 +97,7 @@ Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Co
 }
 
 Simulation simulate(const SimulationRequest& request, const config::Config& config,
-                    const std::optional<graph::Graph>& model) {
+                    const backend::Platform& platform, const std::optional<graph::Graph>& model) {
   if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
     throw ConfigError(config.parallel.loc,
                       "parallel.strategy: --workers predicts all_reduce, whose workers step "
@@ -127,7 +127,7 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
         config, layers);
   } else {
     const data::Datasets data = train::open_training_data(config, Split::kTrain);
-    profile = measure_step(config, *model, *data.train, request.seconds);
+    profile = measure_step(config, platform, *model, *data.train, request.seconds);
   }
   return simulate(profile, request.workers, config.parallel.collective, link);
 }

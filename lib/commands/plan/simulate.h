@@ -58,7 +58,7 @@ struct SimulationRequest {
 // Throws ConfigError for what cannot be read, DataError where the data that a measurement needs, or
 // the model, cannot be had.
 Simulation simulate(const SimulationRequest& request, const config::Config& config,
-                    const std::optional<graph::Graph>& model);
+                    const backend::Platform& platform, const std::optional<graph::Graph>& model);
 
 void print_simulation(const Simulation& simulation, std::ostream& out);
 

@@ -77,11 +77,13 @@ class Alone final : public cluster::Communicator {
 // Steps of a config, one after the other, as a worker runs them.
 class Steps {
  public:
-  Steps(const config::Config& config, const graph::Graph& model, const data::Dataset& dataset)
+  Steps(const config::Config& config, const backend::Platform& platform, const graph::Graph& model,
+        const data::Dataset& dataset)
       : plan_(train::plan_steps(config, dataset.size())),
         rate_(learning_rate(config, plan_)),
         alone_(sent_, sent_.gradients),
-        engine_(model, config, engine::open_backends(config), engine::Use::kTrain, &alone_) {
+        engine_(model, config, engine::open_backends(config, platform), engine::Use::kTrain,
+                &alone_) {
     data::LoaderOptions options = loader_options(config, engine_);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
@@ -178,12 +180,12 @@ std::int64_t StepProfile::gradient_bytes() const {
                          [](std::int64_t sum, const Bucket& bucket) { return sum + bucket.bytes; });
 }
 
-StepProfile measure_step(const config::Config& config, const graph::Graph& model,
-                         const data::Dataset& dataset, double seconds) {
-  StepProfile profile = Steps(config, model, dataset).measure(seconds);
+StepProfile measure_step(const config::Config& config, const backend::Platform& platform,
+                         const graph::Graph& model, const data::Dataset& dataset, double seconds) {
+  StepProfile profile = Steps(config, platform, model, dataset).measure(seconds);
   config::Config smaller = config;
   smaller.train.batch_size = std::max<std::int64_t>(1, config.train.batch_size / 4);
-  const StepProfile few = Steps(smaller, model, dataset).measure(seconds / 2);
+  const StepProfile few = Steps(smaller, platform, model, dataset).measure(seconds / 2);
   if (few.samples == profile.samples) return profile;
   const double each =
       (profile.seconds - few.seconds) / static_cast<double>(profile.samples - few.samples);

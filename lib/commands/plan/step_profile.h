@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/open.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "graph/graph.h"
@@ -29,8 +30,8 @@ struct StepProfile {
 
 // Trains for about `seconds` and records when each bucket is ready to be sent; then trains with a
 // quarter of the batch, to find the time that does not depend on the batch size.
-StepProfile measure_step(const config::Config& config, const graph::Graph& model,
-                         const data::Dataset& dataset, double seconds);
+StepProfile measure_step(const config::Config& config, const backend::Platform& platform,
+                         const graph::Graph& model, const data::Dataset& dataset, double seconds);
 
 // Estimates the profile from the time of a whole step. Forward, and backward with twice the work
 // down to the first trained layer, take time by their FLOPs. All times grow with the samples.

@@ -19,15 +19,18 @@ namespace trainer::commands {
 int execute(const ProfileArguments& arguments, const Context& context) {
   check_output_path("--trace", arguments.trace, arguments.overwrite);
   const config::Config config = load_for_devices(arguments, context).config;
-  context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  const backend::Platform platform = backend::read_platform(context.environment);
+  context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   Profile profile;
   const auto start = std::chrono::steady_clock::now();
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
-  profile.limits.peak_flops = measure_peak(config) * static_cast<double>(config.parallel.replicas);
+  profile.limits.peak_flops =
+      measure_peak(config, platform) * static_cast<double>(config.parallel.replicas);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  engine::Engine engine(model, config, engine::open_backends(config), engine::Use::kTrain);
+  engine::Engine engine(model, config, engine::open_backends(config, platform),
+                        engine::Use::kTrain);
   engine.initialise(config.seed);
   profile.layers = profile_layers(engine, *data.train, config, arguments.steps);
   const LayerProfile& layers = profile.layers;

@@ -263,11 +263,11 @@ LayerProfile profile_layers(engine::Engine& engine, const data::Dataset& dataset
   timeline.reads = runner.take_reads();
   std::int64_t all = 0;
   for (const ProfileTimeline::Step& step : timeline.steps) all += step.samples;
-  const std::unique_ptr<backend::Backend> device = std::move(engine::open_backends(config).front());
   const double samples =
       static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, steps));
   profile.rows = make_rows(
-      timeline, count_work(engine, config, engine::compile_options(config, *device), samples));
+      timeline,
+      count_work(engine, config, engine::compile_options(config, engine.backend()), samples));
   profile.rows.push_back(other_row("waiting for data", waited / static_cast<double>(steps)));
   return profile;
 }

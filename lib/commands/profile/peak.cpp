@@ -43,14 +43,15 @@ config::Config convolutions(const config::Config& config) {
 
 }  // namespace
 
-double measure_peak(const config::Config& config, double seconds) {
+double measure_peak(const config::Config& config, const backend::Platform& platform,
+                    double seconds) {
   const config::Config peak = convolutions(config);
   model::SampleSpec sample;
   sample.image = {kSide, kSide, kChannels};
   sample.image_type = DType::kFloat32;
   sample.classes = 2;
   const graph::Graph model = model::build_model(peak.model, peak.data, sample, 1);
-  std::vector<std::unique_ptr<backend::Backend>> backends = engine::open_backends(config);
+  std::vector<std::unique_ptr<backend::Backend>> backends = engine::open_backends(config, platform);
   backends.resize(1);
   engine::Engine engine(model, peak, std::move(backends), engine::Use::kPredict);
   engine.initialise(1);

@@ -59,7 +59,8 @@ void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
                                   .config.train.batch_size;
     return;
   }
-  context.warn(train::resolve_batch_size(config, model, data.train->size()));
+  context.warn(train::resolve_batch_size(config, backend::read_platform(context.environment), model,
+                                         data.train->size()));
 }
 
 // Gives a resumed run the network of its first session, where the config leaves open which variant
@@ -181,7 +182,10 @@ int execute(const TrainArguments& arguments, const Context& context) {
   if (who.role == cluster::Role::kParameterServer) {
     return to_exit_code(train::serve(config, who, make_printer(arguments, context)));
   }
-  if (who.rank == 0) context.warn(backend::device_warning(engine::device_options(config.parallel)));
+  if (who.rank == 0) {
+    context.warn(backend::device_warning(
+        engine::device_options(config.parallel, backend::read_platform(context.environment))));
+  }
   check_batch_size(config, who);
   const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
   return in_step ? join_and_train(arguments, loaded, who, context)

@@ -33,7 +33,7 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
   origin.libc = concat("glibc ", ::gnu_get_libc_version());
   origin.device = job.engine.describe();
   origin.processor = processor_name();
-  const Topology machine = backend::machine_topology();
+  const Topology machine = read_topology();
   origin.cores = std::ssize(machine.processors);
   origin.machine = describe(machine);
   origin.model = model::describe_model(job.config.model, layers);

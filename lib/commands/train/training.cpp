@@ -64,7 +64,8 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   }
   if (job.engine.backend().reads_host_memory()) {
     // The engine's memory is not resident yet: the system assigns it at the first write.
-    context.warn(train::host_memory_warning(training.model, job.config, job.engine.memory(),
+    context.warn(train::host_memory_warning(training.model, job.config, training.platform,
+                                            job.engine.memory(),
                                             available_memory() / std::max(1, place.size)));
   }
   if (job.start != train::Start::kResume)
@@ -131,8 +132,8 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
   try {
     train::agree_on_data(group, config, data, nccl_environment(context.environment));
     engine::Engine engine(training.model, config,
-                          engine::open_backends(config, group.size(), place), engine::Use::kTrain,
-                          group.gradients());
+                          engine::open_backends(config, training.platform, group.size(), place),
+                          engine::Use::kTrain, group.gradients());
     train::Job job{config, data, engine,
                    train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
@@ -155,7 +156,8 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
 
 hooks::FinishReason run_worker(const Training& training, const cluster::Identity& who) {
   const config::Config& config = training.config;
-  engine::Engine engine(training.model, config, engine::open_backends(config, 1, find_place(who)),
+  engine::Engine engine(training.model, config,
+                        engine::open_backends(config, training.platform, 1, find_place(who)),
                         engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.replica().model(), config.model).tensors);
@@ -172,8 +174,8 @@ hooks::FinishReason train_alone(const Training& training) {
 
 hooks::FinishReason train_in_step(const Training& training,
                                   std::shared_ptr<cluster::Rendezvous> rendezvous) {
-  train::ProcessGroup group(std::move(rendezvous), training.config, training.model,
-                            make_printer(training.arguments, training.context));
+  train::ProcessGroup group(std::move(rendezvous), training.config, training.platform,
+                            training.model, make_printer(training.arguments, training.context));
   return run_job(training, group, group.place());
 }
 

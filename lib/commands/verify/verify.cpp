@@ -70,8 +70,9 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
 }
 
 Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
-            const Path& folder, train::Start start, std::int64_t stop_after = 0) {
-  return run(config, data, model, folder, start, engine::device_options(config.parallel),
+            const Path& folder, train::Start start, const backend::Platform& platform,
+            std::int64_t stop_after = 0) {
+  return run(config, data, model, folder, start, engine::device_options(config.parallel, platform),
              stop_after);
 }
 
@@ -150,14 +151,14 @@ std::string exponent(double value) {
 
 // Rows of the runs with each number of replicas, and what the first one came to.
 Outcome verify_group(Promise promise, const Config& config, const data::Datasets& data,
-                     const graph::Graph& model, const std::vector<std::int64_t>& replicas,
+                     const graph::Graph& model, const VerifyOptions& options,
                      Verification& verification) {
   const TemporaryFolder folder;
   std::optional<Outcome> first;
-  for (const std::int64_t count : replicas) {
+  for (const std::int64_t count : options.replicas) {
     const Config own = config::with_replicas(config, count);
-    Outcome outcome =
-        run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite);
+    Outcome outcome = run(own, data, model, folder.path() / std::to_string(count),
+                          train::Start::kOverwrite, options.platform);
     if (!first) first = outcome;
     auto row = make_row(promise, concat(count, " x ", std::int64_t{own.train.batch_size}), outcome,
                         *first);
@@ -173,15 +174,16 @@ Outcome verify_group(Promise promise, const Config& config, const data::Datasets
 // can be asked. How far one other order ends apart is chance, so that the farthest of several
 // counts.
 void allow_for_rounding(const Config& config, const data::Datasets& data, const graph::Graph& model,
-                        const Outcome& first, std::int64_t replicas, Verification& verification) {
+                        const Outcome& first, const VerifyOptions& verify,
+                        Verification& verification) {
   const auto is_fast = [](const Verification::Row& row) { return row.promise == Promise::kFast; };
   std::vector<Verification::Row>& rows = verification.rows;
   const auto hold = [&] {
     return std::ranges::all_of(rows, [&](const auto& row) { return !is_fast(row) || row.holds; });
   };
   constexpr int kMargin = 4, kMaxOrders = 8;
-  const Config own = config::with_replicas(config, replicas);
-  const backend::DeviceOptions options = engine::device_options(own.parallel);
+  const Config own = config::with_replicas(config, verify.replicas.front());
+  const backend::DeviceOptions options = engine::device_options(own.parallel, verify.platform);
   double rounding = 0;
   int orders = 0;
   for (; orders < kMaxOrders && !hold(); ++orders) {
@@ -222,16 +224,15 @@ Verification verify_replicas(const Config& config, const data::Datasets& data,
         "batch norm takes its statistics over the batch: ordered sums cannot be had, and fast ones "
         "are compared with parallel.batch_norm.sync");
   } else {
-    verify_group(Promise::kOrdered, ordered, data, model, options.replicas, verification);
+    verify_group(Promise::kOrdered, ordered, data, model, options, verification);
   }
   Config fast = shortened(config, std::min(options.steps, kFastSteps));
   fast.parallel.reduction = Parallel::Reduction::kFast;
   fast.parallel.batch_norm.sync = statistics;
   fast.optimizer = {};
   fast.optimizer.kind = config::Sgd{};
-  const Outcome first =
-      verify_group(Promise::kFast, fast, data, model, options.replicas, verification);
-  allow_for_rounding(fast, data, model, first, options.replicas.front(), verification);
+  const Outcome first = verify_group(Promise::kFast, fast, data, model, options, verification);
+  allow_for_rounding(fast, data, model, first, options, verification);
   verification.notes.push_back(
       concat("fast: ", fast.train.max_steps.value_or(0), " steps of ",
              "gradient descent without momentum, whatever the optimizer: others make whole steps "
@@ -244,13 +245,14 @@ Verification verify_resume(const Config& config, const data::Datasets& data,
   Verification verification;
   const Config made = shortened(config, options.steps);
   const TemporaryFolder folder;
-  const Outcome whole = run(made, data, model, folder.path() / "whole", train::Start::kOverwrite);
+  const Outcome whole =
+      run(made, data, model, folder.path() / "whole", train::Start::kOverwrite, options.platform);
   verification.rows.push_back(make_row(Promise::kResume, "in one go", whole, whole));
   verification.rows.back().holds = true;
   const std::int64_t half = options.steps / 2;
   const Path stopped = folder.path() / "stopped";
-  run(made, data, model, stopped, train::Start::kOverwrite, half);
-  const Outcome resumed = run(made, data, model, stopped, train::Start::kResume);
+  run(made, data, model, stopped, train::Start::kOverwrite, options.platform, half);
+  const Outcome resumed = run(made, data, model, stopped, train::Start::kResume, options.platform);
   verification.rows.push_back(
       make_row(Promise::kResume, concat("resumed after step ", half), resumed, whole));
   verification.rows.back().holds = same_bits(whole, resumed);
@@ -296,8 +298,9 @@ int execute(const VerifyArguments& arguments, const Context& context) {
   context.warn(train::resolve_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  context.warn(train::resolve_batch_size(config, model, data.train->size()));
-  const VerifyOptions options{arguments.replicas, arguments.steps};
+  const VerifyOptions options{backend::read_platform(context.environment), arguments.replicas,
+                              arguments.steps};
+  context.warn(train::resolve_batch_size(config, options.platform, model, data.train->size()));
   const Verification verification = arguments.what == "replicas"
                                         ? verify_replicas(config, data, model, options)
                                         : verify_resume(config, data, model, options);

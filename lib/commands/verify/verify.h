@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/open.h"
 #include "base/spelling.h"
 #include "commands/load_config/load_config.h"
 #include "config/config.h"
@@ -41,6 +42,7 @@ struct Verification {
 void fields(results::FieldVisitor& v, Verification& verification);  // without its rows
 
 struct VerifyOptions {
+  backend::Platform platform = {};
   std::vector<std::int64_t> replicas{1, 2, 4};
   std::int64_t steps = 200;
 };

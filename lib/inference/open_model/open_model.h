@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/open.h"
 #include "base/notice.h"
 #include "checkpoint/tensor_file.h"
 #include "config/config.h"
@@ -17,7 +18,8 @@ namespace trainer::inference {
 struct OpenedModel {
   std::string path;  // the user's path: a run folder, a checkpoint or a config
   checkpoint::TensorFile file;
-  config::Config config;  // the run's, with the overrides
+  config::Config config;            // the run's, with the overrides
+  backend::Platform platform = {};  // the machine that runs the model
   std::vector<std::string> classes;
   std::int64_t step = 0;
   // kBest or kLast of a run folder; kDefault of anything else.

@@ -82,6 +82,7 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   const std::optional<Path> run = find_run_folder(run_or_file);
   if (run && base != metadata.end()) find_recorded_paths(loaded, *run, base->second);
   opened.config = std::move(loaded.config);
+  opened.platform = backend::read_platform(environment);
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config = stage_of_checkpoint(std::move(opened.config),
                                       train::read_stage(metadata, run_or_file), run_or_file);

@@ -174,6 +174,7 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
   opened.path = path;
   opened.warn = warn;
   opened.config = load_config(path, weights, without_training_keys(overrides), environment);
+  opened.platform = backend::read_platform(environment);
   model::check_weights_exist(opened.config.model, environment);
   take_samples(opened);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,

@@ -29,7 +29,7 @@ FeatureEngine make_feature_engine(const OpenedModel& opened,
   features.layer = model.layer;
   features.shape = model.shape;
   features.engine = std::make_unique<engine::Engine>(
-      model.graph, config, engine::open_backends(config), engine::Use::kPredict);
+      model.graph, config, engine::open_backends(config, opened.platform), engine::Use::kPredict);
   features.engine->load(opened.file, opened.path);
   return features;
 }

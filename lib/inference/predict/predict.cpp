@@ -119,8 +119,8 @@ std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
   const config::Config& config = opened.config;
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
-  auto engine = std::make_unique<engine::Engine>(model, config, engine::open_backends(config),
-                                                 engine::Use::kPredict);
+  auto engine = std::make_unique<engine::Engine>(
+      model, config, engine::open_backends(config, opened.platform), engine::Use::kPredict);
   engine->load(opened.file, opened.path);
   return engine;
 }

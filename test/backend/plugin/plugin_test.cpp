@@ -25,21 +25,25 @@ std::string crafted(const std::string& name) { return concat(CRAFTED_PLUGINS "/"
 
 using test::contains;
 
+// The platform of a test case.
+Platform platform;
+
 // The CUDA backend in `file`, which finds what CRAFTED names.
 class Plugin {
  public:
   explicit Plugin(const std::string& file, const std::string& finds = "0 13020 0") {
     ::setenv("CRAFTED", finds.c_str(), 1);
-    use_cuda_plugin(file);
+    platform.cuda_plugin = file;
   }
   ~Plugin() {
     ::unsetenv("CRAFTED");
-    use_cuda_plugin("");
+    platform = {};
   }
 };
 
 DeviceOptions build_options(Kind kind, std::int64_t replicas = 1, std::vector<int> gpus = {}) {
   DeviceOptions options;
+  options.platform = platform;
   options.kind = kind;
   options.replicas = replicas;
   options.gpus = std::move(gpus);
@@ -60,7 +64,7 @@ std::string catch_error(const DeviceOptions& options) {
 // The reason of device: cuda, and a check that auto then trains on the CPU: with a warning when
 // something that is there does not work.
 std::string reason(bool broken) {
-  const GpuList list = list_gpus();
+  const GpuList list = list_gpus(platform);
   CHECK(list.gpus.empty());
   CHECK(list.broken == broken);
   CHECK(list.reason.find('\n') == std::string::npos);
@@ -129,7 +133,7 @@ TEST_CASE("list_gpus finds a CUDA backend beside the program or in its lib folde
 }
 
 TEST_CASE("list_gpus prints names for another test" * doctest::skip()) {
-  for (const Gpu& gpu : list_gpus().gpus) std::puts(gpu.name.c_str());
+  for (const Gpu& gpu : list_gpus(platform).gpus) std::puts(gpu.name.c_str());
 }
 
 TEST_CASE("list_gpus gives the reason for a library that is missing, damaged or incomplete") {
@@ -188,7 +192,7 @@ TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
     CAPTURE(state.finds);
     const Plugin plugin(crafted("crafted_plugin"), state.finds);
     if (std::string(state.finds).starts_with("-1")) {  // the plugin's own error
-      const GpuList list = list_gpus();
+      const GpuList list = list_gpus(platform);
       CHECK(list.broken);
       CHECK(contains(list.reason, state.says));
       CHECK(contains(catch_error(build_options(Kind::kAuto)), state.says));
@@ -200,7 +204,7 @@ TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
 
 TEST_CASE("open_backends: each replica gets the GPU that it asks for by number") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
-  const GpuList list = list_gpus();
+  const GpuList list = list_gpus(platform);
   REQUIRE(list.gpus.size() == 4);
   CHECK(list.reason.empty());
   CHECK(list.gpus[1].name == "Crafted 1");
@@ -314,7 +318,7 @@ TEST_CASE("list_gpus gives the reason for the CUDA runtime with the toolkit's st
 
 TEST_CASE("list_gpus prints the reason for another test" * doctest::skip()) {
   const Plugin plugin(CRAFTED_REAL);
-  std::puts(list_gpus().reason.c_str());
+  std::puts(list_gpus(platform).reason.c_str());
 }
 #endif
 

@@ -184,7 +184,7 @@ TEST_CASE("measure_step finds the gradients of the model in the order of backwar
   const data::Datasets data = data::open_datasets(config.data, 1, Split::kTrain);
   const model::SampleSpec spec{data.image_shape, data.image_type, true, 3};
   const graph::Graph model = model::build_model(config.model, config.data, spec, 1);
-  const StepProfile profile = measure_step(config, model, *data.train, 0.02);
+  const StepProfile profile = measure_step(config, {}, model, *data.train, 0.02);
   CHECK(profile.samples == 32);
   CHECK(profile.constant >= 0);
   CHECK(profile.constant <= profile.seconds);

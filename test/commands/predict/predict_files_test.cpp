@@ -58,7 +58,7 @@ struct Fixture {
   std::unique_ptr<engine::Engine> engine(const model::SampleSpec& spec, engine::Use use) const {
     auto engine = std::make_unique<engine::Engine>(
         model::build_model(trained.config.model, trained.config.data, spec, 1), trained.config,
-        engine::open_backends(trained.config), use);
+        engine::open_backends(trained.config, {}), use);
     engine->initialise(5);
     return engine;
   }

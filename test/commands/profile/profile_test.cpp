@@ -45,7 +45,7 @@ struct Profiled {
   explicit Profiled(const config::Config& config, std::int64_t steps)
       : data(train::open_training_data(config, Split::kTrain)),
         engine(model::build_model(config.model, config.data, train::sample_spec(data), 1), config,
-               engine::open_backends(config), engine::Use::kTrain) {
+               engine::open_backends(config, {}), engine::Use::kTrain) {
     engine.initialise(1);
     layers = profile_layers(engine, *data.train, config, steps);
   }
@@ -289,7 +289,7 @@ TEST_CASE("measure_bandwidth: caches are faster than memory, with one and severa
 TEST_CASE("measure_peak: does not depend on the model of the config") {
   config::Config config = build_config(2);
   config.data.preprocess = config::PreprocessPreset::kCaffe;  // for images of three channels
-  CHECK(measure_peak(config, 0) > 1e8);
+  CHECK(measure_peak(config, {}, 0) > 1e8);
 }
 
 }  // namespace trainer::commands

@@ -52,7 +52,7 @@ TEST_CASE("open_untrained returns the values from which training starts") {
     CHECK(config.seed == 11);
     engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(opened), config.seed), config,
-        engine::open_backends(config), engine::Use::kTrain);
+        engine::open_backends(config, {}), engine::Use::kTrain);
     engine.initialise(config.seed);
     const auto expected = by_name(engine.replica().tensors());
     const auto found = by_name(opened.file.tensors);
@@ -61,7 +61,7 @@ TEST_CASE("open_untrained returns the values from which training starts") {
       CAPTURE(name);
       CHECK(values == expected.at(name));
     }
-    engine::Engine evaluation(engine.replica().model(), config, engine::open_backends(config),
+    engine::Engine evaluation(engine.replica().model(), config, engine::open_backends(config, {}),
                               engine::Use::kEvaluate);
     CHECK_NOTHROW(evaluation.load(opened.file, path));
   }

@@ -92,7 +92,7 @@ struct Squares {
     const config::Config& config = trained.config;
     engine::Engine engine(
         model::build_model(config.model, config.data, sample_spec(trained), config.seed), config,
-        engine::open_backends(config), engine::Use::kTrain);
+        engine::open_backends(config, {}), engine::Use::kTrain);
     engine.initialise(1);
     for (int step = 0; step < steps; ++step) {
       std::vector<std::uint8_t> pixels;
