@@ -48,6 +48,13 @@ TEST_CASE("Table: widths count characters, not bytes, and a table without names 
   CHECK(printed(table) == "\xc3\xa4\xc3\xb6   x\nabc  y\n");
 }
 
+TEST_CASE("Table with an empty list of columns and a caption aligns all columns to the left") {
+  Table table({"name", "value"}, {}, "Results");
+  table.add({"state", "1"});
+  CHECK_FALSE(table.is_right(0));
+  CHECK_FALSE(table.is_right(1));
+}
+
 TEST_CASE("Table aligns all columns from the first one of numbers to the right") {
   Table table({"name", "count", "share"}, NumbersFrom{1}, "Counts");
   table.add({"a", "1", "100 %"});

@@ -46,9 +46,8 @@ Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& ri
   add(std::move(header));
 }
 
-Table::Table(std::vector<std::string> header, NumbersFrom numbers, std::string caption)
-    : Table(std::move(header), std::vector<std::size_t>{}, std::move(caption)) {
-  for (auto i = static_cast<std::size_t>(numbers); i < right_.size(); ++i) right_[i] = true;
+void Table::align_right_from(std::size_t column) {
+  for (; column < right_.size(); ++column) right_[column] = true;
 }
 
 void Table::add(std::vector<std::string> row) {

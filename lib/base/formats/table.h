@@ -1,10 +1,12 @@
 // Tables of text, printed in aligned columns.
 #pragma once
 
+#include <concepts>
 #include <optional>
 #include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trainer {
@@ -18,7 +20,12 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {},
                  std::string caption = "");
-  Table(std::vector<std::string> header, NumbersFrom numbers, std::string caption = "");
+  // A template accepts no braces, so that {} and {1} are lists of indices.
+  Table(std::vector<std::string> header, std::same_as<NumbersFrom> auto numbers,
+        std::string caption = "")
+      : Table(std::move(header), {}, std::move(caption)) {
+    align_right_from(static_cast<std::size_t>(numbers));
+  }
   void add(std::vector<std::string> row);
   void remove_last_column();
 
@@ -35,6 +42,7 @@ class Table {
              std::optional<int> columns = {}) const;
 
  private:
+  void align_right_from(std::size_t column);
   std::vector<std::size_t> column_widths() const;
   void print_row(std::ostream& out, const std::string& indent, const std::vector<std::string>& row,
                  const std::vector<std::size_t>& widths) const;
