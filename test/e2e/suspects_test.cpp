@@ -151,40 +151,6 @@ TEST_CASE("data --suspects finds copies with another label and in another split"
   CHECK(contains(reasons[test.string()], "copy_in_other_split"));
 }
 
-TEST_CASE("data --suspects: crossval finds outliers after images were added, removed or replaced") {
-  const Colours colours;
-  REQUIRE(colours.crossval().code == 0);
-  const auto find_outliers = [&] {
-    const Result result = colours.suspects(colours.folder(), {"--json"});
-    INFO(result.err);
-    REQUIRE(result.code == 0);
-    std::map<std::string, double> outliers;  // by path; of images for which it is the first reason
-    for (const Json& line : result.lines()) {
-      if (line["event"] != "suspect" || line["reasons"][0] != "outlier") continue;
-      outliers[line["path"]] = line["score"];
-    }
-    return outliers;
-  };
-  const Path green = colours.photos / "blue" / "b_10.ppm", added = colours.photos / "blue/new.ppm";
-  CHECK(!find_outliers().contains(green.string()));
-  const auto write_green = [](const Path& path) {
-    std::ofstream out(path, std::ios::binary);
-    out << "P6 20 16 255\n";
-    for (int byte = 0; byte < 20 * 16 * 3; ++byte) {
-      out.put(static_cast<char>(byte % 3 == 1 ? 255 : 0));
-    }
-  };
-  write_green(green);
-  const std::map<std::string, double> replaced = find_outliers();
-  CHECK(replaced.contains(green.string()));
-  // No run judges an image that is new, so that it changes no score.
-  write_green(added);
-  CHECK(find_outliers() == replaced);
-  std::filesystem::remove(added);
-  std::filesystem::remove(green);
-  CHECK(!find_outliers().contains(green.string()));
-}
-
 TEST_CASE("data --suspects: crossval of arrays that have changed is an error") {
   const Workspace work;
   const std::string config = work.config(

@@ -115,7 +115,7 @@ def folders():
     words("zip", "PK\1\2", "PK\3\4", "PK\5\6", "PK\6\6", "PK\6\7", "cat/", "../", "\\", b"\xff\xff\xff\xff", b"\1\0\x20\0")
     save("relabel", "plain", "path,label\nphotos/cat/1.png,dog\ndog/2.png,\n")
     save("relabel", "suspects", "path,label,suggested_label,reasons,score\n"
-         "photos/cat/1.png,dog,dog,wrong-label,0.9\nphotos\\dog\\2.png,1,,copy outlier,1\n")
+         "photos/cat/1.png,dog,dog,wrong-label,0.9\nphotos\\dog\\2.png,1,,copy,1\n")
     words("relabel", "path,label\n", "photos/", "cat", "dog", "\\", "./", "../", "1.0", "\n", '"')
 
 

@@ -20,12 +20,11 @@ class ProbabilityCollector {
   ProbabilityCollector(const LabelledImages& images, Split split)
       : images_(images), split_(split) {}
 
-  // If several images have this name, the first one gets the first row, and so on. `run` is the
-  // place in JudgingRuns::runs.
-  void add(const std::string& name, std::size_t run, const std::vector<double>& probabilities) {
+  // If several images have this name, the first one gets the first row, and so on.
+  void add(const std::string& name, const std::vector<double>& probabilities) {
     const std::vector<std::size_t> found = images_.find(name, split_);
     for (const std::size_t image : found) {
-      if (rows_.emplace(image, Row{run, probabilities}).second) return;
+      if (rows_.emplace(image, probabilities).second) return;
     }
     ++unknown_;
   }
@@ -41,22 +40,15 @@ class ProbabilityCollector {
     judged.unknown = unknown_;
     for (const auto& [image, row] : rows_) {
       judged.images.push_back(image);
-      judged.runs.push_back(row.run);
-      judged.probabilities.insert(judged.probabilities.end(), row.probabilities.begin(),
-                                  row.probabilities.end());
+      judged.probabilities.insert(judged.probabilities.end(), row.begin(), row.end());
     }
     return judged;
   }
 
  private:
-  struct Row {
-    std::size_t run = 0;
-    std::vector<double> probabilities;
-  };
-
   const LabelledImages& images_;
   Split split_;
-  std::map<std::size_t, Row> rows_;  // by image
+  std::map<std::size_t, std::vector<double>> rows_;  // by image
   std::int64_t unknown_ = 0;
 };
 
@@ -98,11 +90,32 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
       if (!p) fail(line);
       row.push_back(*p);
     }
-    const std::optional<std::int64_t> fold = parse_integer(cells[1]);
-    if (!fold || *fold < 1) fail(line);
-    collector.add(cells[0], static_cast<std::size_t>(*fold) - 1, row);
+    collector.add(cells[0], row);
   }
   return collector.result(file.string());
+}
+
+// Warns if the training data of runs of crossval has changed. Throws DataError for arrays, in which
+// another image may have the number of one that was judged.
+void check_training_data(const JudgingRuns& runs, const config::Environment& environment,
+                         const std::function<void(const Notice&)>& warn) {
+  for (const Path& run : runs.runs) {
+    const inference::OpenedModel opened = inference::open_trained(
+        run.string(), results::CheckpointChoice::kLast, {}, environment, [](const Notice&) {});
+    const data::Datasets data = inference::open_undivided_training_data(opened);
+    if (inference::is_same_training_data(opened, *data.train)) continue;
+    if (!config::is_image_format(opened.config.data.format)) {
+      throw DataError(opened.path,
+                      "the arrays of the training data are not what they were when the run was "
+                      "trained, and images of arrays are known by their numbers alone: its "
+                      "predictions may be those of other images. Restore the data, or train the "
+                      "folds again with `trainer crossval`");
+    }
+    warn(concat(opened.path,
+                ": the training data is not what it was when the run was trained; images are "
+                "found by their names, and a file that was replaced is judged by what it was"));
+    return;
+  }
 }
 
 // Opens the validation split of a run. Throws DataError if it is a part of training data that has
@@ -128,7 +141,7 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
                                 const std::function<void(const Notice&)>& warn) {
   const std::string run = runs.runs.front().string();
   const inference::OpenedModel opened =
-      inference::open_trained(run, runs.checkpoint, {}, environment, warn);
+      inference::open_trained(run, results::CheckpointChoice::kDefault, {}, environment, warn);
   std::vector<std::string> classes;
   for (const std::string& name : opened.classes) classes.push_back(printable(name));
   check_run_classes(run, classes, images);
@@ -138,7 +151,7 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
   options.loss = opened.config.model.loss;
   ProbabilityCollector collector(images, Split::kValidation);
   inference::predict(*engine, inputs.front(), options, [&](const results::Prediction& prediction) {
-    collector.add(inputs.front().dataset().describe(prediction.index), 0, prediction.probabilities);
+    collector.add(inputs.front().dataset().describe(prediction.index), prediction.probabilities);
   });
   return collector.result(run);
 }
@@ -169,8 +182,10 @@ JudgingRuns find_judging_runs(const Path& folder) {
 JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
                           const config::Environment& environment,
                           const std::function<void(const Notice&)>& warn) {
-  return runs.is_crossval ? read_out_of_fold(runs.folder / "out_of_fold.csv", images)
-                          : predict_validation(runs, images, environment, warn);
+  if (!runs.is_crossval) return predict_validation(runs, images, environment, warn);
+  JudgedImages judged = read_out_of_fold(runs.folder / "out_of_fold.csv", images);
+  check_training_data(runs, environment, warn);
+  return judged;
 }
 
 }  // namespace trainer::commands

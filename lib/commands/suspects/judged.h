@@ -18,8 +18,6 @@ struct JudgingRuns {
   Path folder;
   bool is_crossval = false;
   std::vector<Path> runs;
-  results::CheckpointChoice checkpoint =
-      results::CheckpointChoice::kDefault;  // the checkpoint of each run
 };
 // Throws DataError if the folder is neither, or crossval has not finished.
 JudgingRuns find_judging_runs(const Path& folder);
@@ -27,14 +25,12 @@ JudgingRuns find_judging_runs(const Path& folder);
 struct JudgedImages {
   std::vector<std::size_t> images;    // sorted indices into LabelledImages
   std::vector<double> probabilities;  // a row of classes per image
-  // For each image, the index in JudgingRuns::runs of the run that judged it. It is beyond the end
-  // if the folder of this run is gone.
-  std::vector<std::size_t> runs;
   // Judged samples that are not among the images of the config.
   std::int64_t unknown = 0;
 };
 // Reads out_of_fold.csv of crossval, or predicts the validation split of the run. Throws DataError
-// if the runs have other classes than the images, or no image in common with them.
+// if the runs have other classes than the images, or no image in common with them. Warns if images
+// of runs of crossval were changed after the training, and throws DataError if arrays were.
 JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
                           const config::Environment& environment,
                           const std::function<void(const Notice&)>& warn);

@@ -142,8 +142,6 @@ const char* to_string(SuspectReason reason) {
       return "copy_of_other_label";
     case SuspectReason::kCopyInOtherSplit:
       return "copy_in_other_split";
-    case SuspectReason::kOutlier:
-      return "outlier";
   }
   return "";
 }
@@ -160,10 +158,6 @@ Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
   SuspectList list(images.all().size());
   add_wrong_labels(images, judged, result, list);
   add_copies(images, find_copied_images(images, warn), result, list);
-  result.outliers = find_feature_outliers(images, runs, judged, environment, warn);
-  for (const FeatureOutlier& outlier : result.outliers) {
-    list.add(outlier.image, SuspectReason::kOutlier, outlier.ratio);
-  }
   result.list = list.take();
   return result;
 }
@@ -197,9 +191,8 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
     tile.image.resize(images.spec().image_bytes());
     images.dataset(image.split).get(image.index, tile.image.data(), label.data());
     const std::string name = images.class_name(image.label);
-    const char* const reason = suspect.copies.empty() ? " outlier" : " copy";
     tile.lines = {suspect.suggested ? concat(name, " > ", images.class_name(*suspect.suggested))
-                                    : name + reason,
+                                    : name + " copy",
                   Path(image.path).filename().string()};
   }
   write_file_atomic(path, results::draw_tiles(images.spec().image_shape, tiles));

@@ -10,7 +10,6 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
-#include "commands/suspects/feature_outliers.h"
 #include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
 
@@ -20,7 +19,6 @@ enum class SuspectReason {
   kWrongLabel,        // see wrong_labels.h
   kCopyOfOtherLabel,  // see copies.h
   kCopyInOtherSplit,  // both have the same label
-  kOutlier,           // see outliers.h
 };
 const char* to_string(SuspectReason reason);
 
@@ -28,8 +26,8 @@ struct Suspect {
   std::size_t image = 0;  // index into LabelledImages
   std::vector<SuspectReason> reasons;
   std::optional<std::int32_t> suggested;  // the proposal of wrong_labels.h
-  // The score of the first reason is larger for stronger suspicion: WrongLabel::margin, 1 for a
-  // copy, or FeatureOutlier::ratio.
+  // The score of the first reason is larger for stronger suspicion: WrongLabel::margin, or 1 for a
+  // copy.
   double score = 0;
   std::vector<std::size_t> copies;  // other images that show the same picture
 };
@@ -43,11 +41,10 @@ struct Suspects {
   // Groups of images that show the same picture and have several labels, or are in several splits.
   std::vector<std::vector<std::size_t>> copies;
   std::int64_t harmless_copies = 0;  // groups with one label in one split
-  std::vector<FeatureOutlier> outliers;
 };
 
-// Looks for wrong labels and outliers among the images that the runs judge, and for copies among
-// all images. Warns if images cannot be read or the model has no features. Throws DataError.
+// Looks for wrong labels among the images that the runs judge, and for copies among all images.
+// Warns if images cannot be read. Throws DataError.
 Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
                        const config::Environment& environment,
                        const std::function<void(const Notice&)>& warn);

@@ -78,30 +78,11 @@ std::string list_copies(const Suspects& suspects, const LabelledImages& images) 
   return text;
 }
 
-std::string list_outliers(const Suspects& suspects, const LabelledImages& images) {
-  std::ostringstream out;
-  const std::int64_t count = std::ssize(suspects.outliers);
-  out << "outliers, unlike all others by the features of the model: " << grouped(count) << '\n';
-  if (count == 0) return out.str();
-  Table table({"path", "label", "score"}, {2});
-  for (std::int64_t i = 0; i < std::min(count, kMaxSuspectsListed); ++i) {
-    const FeatureOutlier& outlier = suspects.outliers[i];
-    const LabelledImage& image = images.all()[outlier.image];
-    table.add({printable(image.path), printable(images.class_name(image.label)),
-               fixed(outlier.ratio, 3)});
-  }
-  table.print(out, "  ");
-  if (count > kMaxSuspectsListed) {
-    out << "  and " << grouped(count - kMaxSuspectsListed) << " more\n";
-  }
-  return out.str();
-}
-
 }  // namespace
 
 std::string to_text(const Suspects& suspects, const LabelledImages& images) {
   return describe_judged(suspects) + list_wrong_labels(suspects, images) +
-         list_copies(suspects, images) + list_outliers(suspects, images);
+         list_copies(suspects, images);
 }
 
 std::string to_json(const Suspects& suspects, const LabelledImages& images) {
@@ -130,8 +111,7 @@ std::string to_json(const Suspects& suspects, const LabelledImages& images) {
                   {"unknown", suspects.unknown},
                   {"wrong_labels", suspects.wrong_labels},
                   {"copy_groups", suspects.copies.size()},
-                  {"harmless_copy_groups", suspects.harmless_copies},
-                  {"outliers", suspects.outliers.size()}};
+                  {"harmless_copy_groups", suspects.harmless_copies}};
   return text + to_json_line(line) + '\n';
 }
 

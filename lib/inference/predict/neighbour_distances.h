@@ -1,13 +1,13 @@
-// Samples that are unlike all others by their features.
+// How far samples are from the others by their features.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-namespace trainer::commands {
+namespace trainer::inference {
 
-inline constexpr std::size_t kOutlierNeighbours = 10;
+inline constexpr std::size_t kNearestNeighbours = 10;
 
 // Returns for each row of `width` features the mean cosine distance to its 10 nearest other rows,
 // or to all others if there are fewer. The distance of a row of zeros to others is 1. Compares all
@@ -17,8 +17,4 @@ inline constexpr std::size_t kOutlierNeighbours = 10;
 // 2022 workshop on distribution shifts), as in cleanlab 2.9 (OutOfDistribution).
 std::vector<double> find_neighbour_distances(std::span<const float> features, std::size_t width);
 
-// Returns the distance from which a sample is an outlier among samples with these distances: 1.7
-// times the range between the quartiles above the upper one, as in cleanlab 2.9 (Datalab).
-double find_outlier_limit(std::vector<double> distances);
-
-}  // namespace trainer::commands
+}  // namespace trainer::inference

@@ -1,4 +1,4 @@
-#include "commands/suspects/outliers.h"
+#include "inference/predict/neighbour_distances.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "base/threads/parallel.h"
 
-namespace trainer::commands {
+namespace trainer::inference {
 namespace {
 
 // Sums in 16 parts, which are computed at once.
@@ -40,15 +40,6 @@ std::vector<float> normalise_rows(std::span<const float> features, std::size_t w
   return rows;
 }
 
-// Returns the value below which a share of sorted values lies, between two values by their
-// distance.
-double find_quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto low = static_cast<std::size_t>(place);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
-
 }  // namespace
 
 std::vector<double> find_neighbour_distances(std::span<const float> features, std::size_t width) {
@@ -63,7 +54,7 @@ std::vector<double> find_neighbour_distances(std::span<const float> features, st
       const float product = multiply_rows(&rows[i * width], &rows[j * width], width);
       distances.push_back(std::max(0.0f, 1 - product));
     }
-    const std::size_t nearest = std::min(kOutlierNeighbours, distances.size());
+    const std::size_t nearest = std::min(kNearestNeighbours, distances.size());
     if (nearest == 0) return;
     const auto end = distances.begin() + nearest;
     std::partial_sort(distances.begin(), end, distances.end());
@@ -74,11 +65,4 @@ std::vector<double> find_neighbour_distances(std::span<const float> features, st
   return means;
 }
 
-double find_outlier_limit(std::vector<double> distances) {
-  constexpr double kRanges = 1 / 0.37037 - 1;  // cleanlab's threshold is 0.37037
-  std::ranges::sort(distances);
-  const double low = find_quantile(distances, 0.25), high = find_quantile(distances, 0.75);
-  return high + kRanges * (high - low);
-}
-
-}  // namespace trainer::commands
+}  // namespace trainer::inference

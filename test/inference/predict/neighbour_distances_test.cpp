@@ -1,9 +1,9 @@
 // Distances to neighbours, compared with cleanlab.
-#include "commands/suspects/outliers.h"
+#include "inference/predict/neighbour_distances.h"
 
 #include <doctest/doctest.h>
 
-namespace trainer::commands {
+namespace trainer::inference {
 
 TEST_CASE("find_neighbour_distances equals the distances of cleanlab") {
   constexpr std::size_t kWidth = 5;
@@ -15,8 +15,7 @@ TEST_CASE("find_neighbour_distances equals the distances of cleanlab") {
       2.4f, 0.6f, 2.4f, 1.6f, 2.8f, 1.8f, 0.6f, 0.1f, 2.4f, 1.6f, 1.2f, 0.0f, 0.6f, 0.6f};
   // Drawn with numpy 2. By cleanlab 2.9.0:
   //   ood = cleanlab.outlier.OutOfDistribution(); scores = ood.fit_score(features=features)
-  // where scores are exp(-distance / median(distances)); the limit is that of
-  // OutlierIssueManager._compute_threshold_and_issue_column_from_distances().
+  // where scores are exp(-distance / median(distances)).
   const std::vector<double> expected{0.2636959545864315,  0.1919730476441305,  0.17518928254456534,
                                      0.30928018749446157, 0.19804793378835178, 0.1591325702152465,
                                      0.5851260995078446,  0.24464872858172745, 0.2009647155736071,
@@ -27,7 +26,6 @@ TEST_CASE("find_neighbour_distances equals the distances of cleanlab") {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(distances[i] == doctest::Approx(expected[i]).epsilon(1e-5));
   }
-  CHECK(find_outlier_limit(distances) == doctest::Approx(0.4008510493990911).epsilon(1e-5));
 }
 
 TEST_CASE("find_neighbour_distances accepts few rows, long rows and rows of zeros") {
@@ -46,4 +44,4 @@ TEST_CASE("find_neighbour_distances accepts few rows, long rows and rows of zero
   CHECK(distances[3] == doctest::Approx(1));
 }
 
-}  // namespace trainer::commands
+}  // namespace trainer::inference
