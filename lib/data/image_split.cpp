@@ -34,8 +34,7 @@ namespace fs = std::filesystem;
                     "contains no folders that name classes of images; pack the images of each "
                     "class in a folder of its name, e.g. cats/1.jpg");
   }
-  const std::string loose = files_without_class(data.path);
-  if (!loose.empty() && sub_folders(data.path).empty()) {
+  if (find_loose_images(data.path).count > 0 && sub_folders(data.path).empty()) {
     throw DataError(data.path,
                     concat("contains image files, but no folders that name their classes; put the "
                            "files of each class into a folder of its name, e.g. ",

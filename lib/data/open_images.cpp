@@ -115,18 +115,15 @@ bool contains_images(const std::string& folder) {
 
 std::vector<std::string> image_files(const std::string& path, std::string* note) {
   if (note != nullptr) note->clear();
-  if (const auto place = find_zip_place(path)) {
-    if (has_image(*place)) return {path};
-    std::vector<std::string> images;
-    for (const ListedFile& file : list_images(*place)) {
-      images.push_back((Path(file.path) / file.name).string());
-    }
-    if (images.empty()) throw DataError(path, "contains no image files");
-    return images;
+  const auto place = find_zip_place(path);
+  if (place ? has_image(*place) : !std::filesystem::is_directory(path)) return {path};
+  const FolderContents contents = list_below(path);
+  if (contents.images.empty()) throw DataError(path, "contains no image files");
+  if (note != nullptr) *note = describe_folder_links(path, contents);
+  std::vector<std::string> files;
+  for (const ListedFile& file : contents.images) {
+    files.push_back(place ? (Path(file.path) / file.name).string() : file.path);
   }
-  if (!std::filesystem::is_directory(path)) return {path};
-  std::vector<std::string> files = images_below(path, note);
-  if (files.empty()) throw DataError(path, "contains no image files");
   return files;
 }
 

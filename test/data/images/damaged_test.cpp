@@ -247,7 +247,7 @@ TEST_CASE("image_folder: images beside the folders of the classes are reported")
   CHECK(sets.train->size() == 4);
   REQUIRE(sets.train_files->damage().left_aside.size() == 1);
   const std::string note = sets.train_files->damage().left_aside[0];
-  CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
+  CHECK(note.find("1 image file is left aside, because it lies in no folder of a class") !=
         std::string::npos);
   CHECK(note.ends_with("train/stray.ppm"));
   const DataCheck check = check_images(build_config(folder.path()), 1, "");

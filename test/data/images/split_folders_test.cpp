@@ -184,8 +184,8 @@ TEST_CASE("image_folder: folders without images are not classes, which a note re
   CHECK(sets.classes == std::vector<std::string>{"a", "b"});
   CHECK(labels(*sets.train) == std::vector<std::int32_t>{0, 0, 0, 1, 1, 1});
   CHECK(notes_contain(sets,
-                      "4 folders are not used as classes, without images or made by a system: "
-                      "@eaDir, __MACOSX, c, docs"));
+                      "4 folders are not used as classes, because they contain no images or were "
+                      "made by a system: @eaDir, __MACOSX, c, docs"));
   CHECK(image_files(folder.path().string()).size() == 6);
   config::Data config = build_config(folder.path());
   config.classes = {"a", "b", "c"};

@@ -342,7 +342,8 @@ TEST_CASE("data.path of a zip: other files and folders are counted below the fol
   CHECK(list.files.size() == 4);
   const std::string place = archive.path.string() + ": train: ";
   CHECK(list.notes ==
-        std::vector{place + "2 folders are not used as classes, without images: category, docs",
+        std::vector{place + "2 folders are not used as classes, because they contain no images or "
+                            "were made by a system: category, docs",
                     place + "3 files are left aside, not being images, e.g. train/cat/a.txt"});
   CHECK(list.left_aside == std::vector{list.notes[0]});
   split.path = (archive.path / "test").string();

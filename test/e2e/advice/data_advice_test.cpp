@@ -221,8 +221,7 @@ TEST_CASE("messages: the archive that follows each advice on a zip archive is re
   const std::string command = "data PHOTOS --set data.path=ARCHIVE --set ";
   const Result failed = place.run(command + "'data.classes=[left, right]'");
   CHECK(failed.code == kExitData);
-  CHECK_MESSAGE(contains(failed.err, "name it in data.classes or remove it from the archive"),
-                failed.err);
+  CHECK_MESSAGE(contains(failed.err, "name it in data.classes or move it elsewhere"), failed.err);
   place.check_success(command + "'data.classes=[left, middle, right]'");
   write_archive(place, fine);
   place.check_success(command + "'data.classes=[left, right]'");

@@ -65,17 +65,6 @@ void check_folder(const fs::path& path) {
                                      : "no such folder");
 }
 
-// Counts entries that are named like images but are not files that could be read.
-struct NoFiles {
-  std::int64_t count = 0;
-  std::string example;  // the first of them, and what it is
-
-  void add(const fs::path& path, const char* what) {
-    const std::string text = concat(path.string(), " (", what, ')');
-    if (count++ == 0 || text < example) example = text;
-  }
-};
-
 const char* describe_entry(const fs::directory_entry& entry) {
   std::error_code error;
   const bool is_link = entry.is_symlink(error);
@@ -94,17 +83,6 @@ const char* describe_entry(const fs::directory_entry& entry) {
   }
 }
 
-// The entries that a walk leaves aside.
-struct LeftAside {
-  NoFiles no_files;
-  std::int64_t folder_links = 0;
-  std::string example;  // the first link by name
-
-  void add_folder_link(const fs::path& path) {
-    if (folder_links++ == 0 || path.string() < example) example = path.string();
-  }
-};
-
 // Identifies a folder, whatever the path that leads to it.
 using FolderId = std::pair<dev_t, ino_t>;
 FolderId find_id(const fs::path& folder) {
@@ -120,7 +98,7 @@ enum class FolderLinks { kSkip, kFollow };
 // Calls use(path) for every file below `folder` that is not hidden, in no order. `folder` itself
 // may be a link. Links are not followed into a folder that is being walked already (`outer`).
 template <class Use>
-void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& left,
+void walk(const fs::path& folder, FolderLinks links, const Use& use, FolderContents& contents,
           std::vector<FolderId> outer = {}) {
   outer.push_back(find_id(folder));
   std::error_code error;
@@ -130,43 +108,36 @@ void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& 
     std::error_code of_entry;
     if (it->is_directory(of_entry)) {
       if (links == FolderLinks::kSkip && it->is_symlink(of_entry)) {
-        left.add_folder_link(it->path());
+        contents.folder_links.add(it->path().string());
       } else if (std::ranges::find(outer, find_id(it->path())) == outer.end()) {
-        walk(it->path(), links, use, left, outer);
+        walk(it->path(), links, use, contents, outer);
       }
     } else if (it->is_regular_file(of_entry)) {
       use(it->path());
     } else if (has_image_ending(it->path())) {
-      left.no_files.add(it->path(), describe_entry(*it));
+      contents.not_files.add(concat(it->path().string(), " (", describe_entry(*it), ')'));
     }
   }
   if (error) throw DataError(folder.string(), error.message());
 }
 
-// Returns the line on links to folders; "" if there are none.
-std::string folder_links_note(const std::string& source, const LeftAside& left) {
-  if (left.folder_links == 0) return "";
-  return concat(source, ": ", left.folder_links,
-                left.folder_links == 1 ? " link to a folder is" : " links to folders are",
-                " not followed, e.g. ", left.example,
-                "; put the images there, or make the folder of a class the link");
+// Returns "SOURCE: 2 files are ..., e.g. FIRST"; "" if there are none.
+std::string describe_paths(const std::string& source, const PathCount& paths, const char* one,
+                           const char* several) {
+  if (paths.count == 0) return "";
+  return concat(source, ": ", paths.count, paths.count == 1 ? one : several, ", e.g. ",
+                paths.first);
 }
 
-// Returns the line on entries that are left aside; "" if there are none.
-std::string left_aside(const std::string& source, const NoFiles& no_files) {
-  if (no_files.count == 0) return "";
-  return concat(source, ": ", no_files.count,
-                no_files.count == 1 ? " name of an image is" : " names of images are",
-                " left aside, not being files, e.g. ", no_files.example);
-}
-
-void note_left_aside(ImageList& list, const std::string& source, const LeftAside& left) {
-  list.note_left_aside(left_aside(source, left.no_files));
-  list.note_left_aside(folder_links_note(source, left));
+void note_left_aside(ImageList& list, const std::string& source, const FolderContents& contents) {
+  list.note_left_aside(describe_paths(source, contents.not_files,
+                                      " name of an image is left aside, not being a file",
+                                      " names of images are left aside, not being files"));
+  list.note_left_aside(describe_folder_links(source, contents));
 }
 
 // Returns the files that a glob matches, sorted. Walks the folder before the first wildcard.
-std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAside& left) {
+std::vector<std::string> files_of_glob(const config::SplitFiles& split, FolderContents& contents) {
   const std::string full =
       split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
   const std::size_t wildcard = full.find_first_of("*?");
@@ -181,7 +152,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAsid
                                                  : path.string());
     }
   };
-  walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, left);
+  walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, contents);
   std::ranges::sort(files);
   if (files.empty()) throw DataError(full, "matches no file");
   return files;
@@ -193,21 +164,21 @@ std::string parent_name(const std::string& path) {
 
 }  // namespace
 
-std::vector<std::string> sub_folders(const fs::path& path) {
+namespace {
+
+// Returns the result of sub_folders() and the folders that systems make for themselves.
+std::vector<std::string> list_folders(const fs::path& path) {
   if (const auto place = find_zip_place(path)) return sub_folders(*place);
   check_folder(path);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(path)) {
     std::error_code error;
-    if (entry.is_directory(error) && !hidden(entry.path())) {
-      names.push_back(entry.path().filename().string());
-    }
+    std::string name = entry.path().filename().string();
+    if (entry.is_directory(error) && !name.starts_with('.')) names.push_back(std::move(name));
   }
   std::ranges::sort(names);
   return names;
 }
-
-namespace {
 
 // Returns whether an image file lies directly in a folder, which may be a link.
 bool holds_image_files(const fs::path& folder) {
@@ -219,6 +190,12 @@ bool holds_image_files(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::vector<std::string> sub_folders(const fs::path& path) {
+  std::vector<std::string> names = list_folders(path);
+  std::erase_if(names, is_system_name);
+  return names;
+}
 
 bool holds_images(const fs::path& folder) {
   if (const auto place = find_zip_place(folder)) return holds_images(*place);
@@ -242,108 +219,136 @@ bool holds_images(const fs::path& folder) {
   return std::ranges::any_of(inner, [](const fs::path& each) { return holds_images(each); });
 }
 
-namespace {
-
-// Returns the note on folders from which no image is read; "" if there is none.
-std::string folders_without_images(const std::string& folder,
-                                   const std::map<std::string, std::int32_t>& labels) {
-  std::vector<std::string> names;
+PathCount find_loose_images(const fs::path& folder) {
+  if (const auto place = find_zip_place(folder)) return find_loose_images(*place);
+  PathCount images;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::error_code error;
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_directory(error) || name.starts_with('.')) continue;
-    if (labels.contains(name)) continue;
-    names.push_back(name);
+    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image(entry.path())) {
+      images.add(entry.path().string());
+    }
   }
-  if (names.empty()) return "";
-  std::ranges::sort(names);
-  return concat(folder, ": ", names.size(), names.size() == 1 ? " folder is" : " folders are",
-                " not used as classes, without images or made by a system: ", join_first(names, 6));
+  return images;
+}
+
+FolderContents list_below(const fs::path& folder) {
+  if (const auto place = find_zip_place(folder)) return list_below(*place);
+  check_folder(folder);
+  FolderContents contents;
+  contents.prefix = (folder / "").string().size();
+  const auto use = [&](const fs::path& path) {
+    if (is_image(path)) {
+      contents.images.push_back({path.string()});
+    } else {
+      contents.others.add(path.string());
+    }
+  };
+  walk(folder, FolderLinks::kSkip, use, contents);
+  std::ranges::sort(contents.images, {}, &ListedFile::path);
+  return contents;
+}
+
+std::string describe_folder_links(const std::string& source, const FolderContents& contents) {
+  const std::string line =
+      describe_paths(source, contents.folder_links, " link to a folder is not followed",
+                     " links to folders are not followed");
+  if (line.empty()) return "";
+  return line + "; put the images there, or make the folder of a class the link";
+}
+
+namespace {
+
+std::string describe_place(const fs::path& path) {
+  const auto place = find_zip_place(path);
+  return place ? describe(*place) : path.string();
+}
+
+// The folders of each class: one, and others whose names are the same in another Unicode form.
+using ClassFolders = std::vector<std::set<fs::path>>;
+
+// Adds a note on the other folders. Throws DataError for a folder with images that is not a
+// class.
+ClassFolders divide_into_classes(const fs::path& root, const std::vector<std::string>& classes,
+                                 const std::map<std::string, std::int32_t>& labels,
+                                 ImageList& list) {
+  ClassFolders folders(classes.size());
+  std::vector<std::string> unused;
+  for (const std::string& name : list_folders(root)) {
+    if (const auto found = labels.find(name); found != labels.end() && !is_system_name(name)) {
+      folders[found->second].insert(root / name);
+    } else if (is_system_name(name) || !holds_images(root / name)) {
+      unused.push_back(name);
+    } else {
+      throw DataError(describe_place(root / name),
+                      concat("is not a class: the classes are ", list_classes(classes),
+                             describe_similar_class(name, classes),
+                             "; name it in data.classes or move it elsewhere"));
+    }
+  }
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    // Some file systems find a folder by each Unicode form of its name.
+    const fs::path folder = root / classes[label];
+    if (folders[label].empty() && fs::exists(folder)) folders[label].insert(folder);
+  }
+  if (!unused.empty()) {
+    list.note_left_aside(
+        concat(list.source, ": ", unused.size(),
+               unused.size() == 1 ? " folder is not used as a class, because it contains no images "
+                                    "or was made by a system: "
+                                  : " folders are not used as classes, because they contain no "
+                                    "images or were made by a system: ",
+               join_first(unused, 6)));
+  }
+  return folders;
 }
 
 }  // namespace
 
-std::string files_without_class(const std::string& folder) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    std::error_code error;
-    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image(entry.path())) {
-      files.push_back(entry.path().string());
-    }
-  }
-  if (files.empty()) return "";
-  return concat(
-      folder, ": ", files.size(), files.size() == 1 ? " image file is" : " image files are",
-      " left aside, lying in no folder of a class, e.g. ", *std::ranges::min_element(files));
-}
-
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
-  if (const auto place = find_zip_place(split.path)) return list_folder(*place, classes);
   ImageList result;
-  result.source = split.path;
+  result.source = describe_place(split.path);
+  result.note_left_aside(
+      describe_paths(result.source, find_loose_images(split.path),
+                     " image file is left aside, because it lies in no folder of a class",
+                     " image files are left aside, because they lie in no folder of a class"));
   const std::map<std::string, std::int32_t> labels = map_class_names(classes);
-  // By class, its folder, and other folders whose names are the same in another Unicode form.
-  std::vector<std::set<fs::path>> folders(classes.size());
-  for (const std::string& name : sub_folders(split.path)) {
-    const fs::path folder = fs::path(split.path) / name;
-    if (const auto found = labels.find(name); found != labels.end()) {
-      folders[found->second].insert(folder);
-    } else if (holds_images(folder)) {
-      throw DataError(folder.string(),
-                      concat("is not a class: the classes are ", list_classes(classes),
-                             describe_similar_class(name, classes),
-                             "; name it in data.classes or move it away"));
-    }
-  }
-  result.note_left_aside(files_without_class(split.path));
-  result.note_left_aside(folders_without_images(split.path, labels));
-  std::int64_t other = 0;
-  std::string example;
-  LeftAside left;
+  const ClassFolders folders = divide_into_classes(split.path, classes, labels, result);
+  FolderContents left_aside;
   InnerClassFolders inner(classes, labels);
   for (std::size_t label = 0; label < classes.size(); ++label) {
-    const fs::path own_folder = fs::path(split.path) / classes[label];
-    // Some file systems find a folder by each Unicode form of its name.
-    if (folders[label].empty() && fs::exists(own_folder)) folders[label].insert(own_folder);
-    if (folders[label].empty()) {
-      result.note_left_aside(concat(split.path, ": has no folder ", classes[label],
-                                    "; no image of this class is in this split"));
-      continue;
-    }
     const std::size_t before = result.files.size();
-    const auto use = [&](const fs::path& path) {
-      if (is_image(path)) {
-        result.files.push_back({path.string(), static_cast<std::int32_t>(label)});
-      } else if (other++ == 0) {
-        example = path.string();
-      }
-    };
     for (const fs::path& folder : folders[label]) {
-      check_folder(folder);
-      const std::size_t first = result.files.size(), prefix = (folder / "").string().size();
-      walk(folder, FolderLinks::kSkip, use, left);
-      for (std::size_t i = first; i < result.files.size(); ++i) {
-        inner.add(static_cast<std::int32_t>(label),
-                  std::string_view(result.files[i].path).substr(prefix));
+      FolderContents contents = list_below(folder);
+      for (ListedFile& file : contents.images) {
+        file.label = static_cast<std::int32_t>(label);
+        inner.add(
+            file.label,
+            std::string_view(file.name.empty() ? file.path : file.name).substr(contents.prefix));
+        result.files.push_back(std::move(file));
       }
+      left_aside.others.add(contents.others);
+      left_aside.not_files.add(contents.not_files);
+      left_aside.folder_links.add(contents.folder_links);
     }
-    if (result.files.size() == before) {
-      result.note_left_aside(concat(folders[label].begin()->string(),
+    if (folders[label].empty()) {
+      result.note_left_aside(concat(result.source, ": has no folder ", classes[label],
+                                    "; no image of this class is in this split"));
+    } else if (result.files.size() == before) {
+      result.note_left_aside(concat(describe_place(*folders[label].begin()),
                                     ": contains no images; no image of this class is in this "
                                     "split"));
     }
-    std::sort(result.files.begin() + before, result.files.end(),
-              [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (result.files.empty()) {
-    throw DataError(split.path, concat("has no folder of a class with images; the classes are ",
-                                       list_classes(classes)));
+    throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
+                                          list_classes(classes)));
   }
-  note_left_aside(result, split.path, left);
-  result.note_left_aside(inner.describe(split.path));
-  if (other > 0) {
-    result.notes.push_back(concat(split.path, ": ", other, other == 1 ? " file is" : " files are",
-                                  " left aside, not being images, e.g. ", example));
+  note_left_aside(result, result.source, left_aside);
+  result.note_left_aside(inner.describe(result.source));
+  if (left_aside.others.count > 0) {
+    result.notes.push_back(describe_paths(result.source, left_aside.others,
+                                          " file is left aside, not being an image",
+                                          " files are left aside, not being images"));
   }
   return result;
 }
@@ -351,9 +356,9 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
 ImageList list_glob(const config::SplitFiles& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.glob;
-  LeftAside left;
+  FolderContents contents;
   const std::map<std::string, std::int32_t> labels = map_class_names(classes);
-  for (const std::string& path : files_of_glob(split, left)) {
+  for (const std::string& path : files_of_glob(split, contents)) {
     const std::string name = parent_name(path);
     const auto found = labels.find(name);
     if (found == labels.end()) {
@@ -362,31 +367,19 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     }
     result.files.push_back({path, found->second});
   }
-  note_left_aside(result, split.glob, left);
+  note_left_aside(result, split.glob, contents);
   return result;
 }
 
 std::vector<std::string> glob_files(const config::SplitFiles& split) {
-  LeftAside left;
-  return files_of_glob(split, left);
+  FolderContents contents;
+  return files_of_glob(split, contents);
 }
 
 std::vector<std::string> glob_classes(const config::SplitFiles& split) {
   std::set<std::string> names;
   for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
   return {names.begin(), names.end()};
-}
-
-std::vector<std::string> images_below(const std::string& folder, std::string* note) {
-  std::vector<std::string> files;
-  LeftAside left;
-  const auto use = [&](const fs::path& path) {
-    if (is_image(path)) files.push_back(path.string());
-  };
-  walk(folder, FolderLinks::kSkip, use, left);
-  std::ranges::sort(files);
-  if (note != nullptr) *note = folder_links_note(folder, left);
-  return files;
 }
 
 }  // namespace trainer::data

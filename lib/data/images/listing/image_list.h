@@ -117,8 +117,4 @@ void check_files_exist(const ImageList& list, const config::Data& data = {});
 // keeps the files of a smaller one, too.
 void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed);
 
-// Returns the files below a folder that are images, sorted; hidden ones are left out, and links to
-// folders are not followed. `note`, unless null, becomes the line on such links, "" for none.
-std::vector<std::string> images_below(const std::string& folder, std::string* note = nullptr);
-
 }  // namespace trainer::data

@@ -12,8 +12,6 @@
 #include "base/files/random_access_file.h"
 #include "base/formats/zip.h"
 #include "base/text.h"
-#include "data/class_names.h"
-#include "data/images/listing/folders.h"
 #include "data/split_folders.h"
 
 namespace trainer::data {
@@ -195,27 +193,10 @@ std::string join_names(const std::string& folder, const std::string& name) {
   return folder.empty() ? name : concat(folder, '/', name);
 }
 
-std::string describe_place(const ZipPlace& place) {
-  return place.folder.empty() ? place.archive.string()
-                              : concat(place.archive.string(), ": ", place.folder);
-}
-
-// Returns the names of files directly in a folder.
+// Returns whether a file lies directly in a folder.
 bool lies_in(const std::string& name, const std::string& folder) {
   const std::size_t start = folder.empty() ? 0 : folder.size() + 1;
   return name.find('/', start) == std::string::npos;
-}
-
-void note_loose_images(const ZipContents& zip, const ZipPlace& place, ImageList& list) {
-  std::int64_t count = 0;
-  std::string example;
-  for (const ListedFile& file : zip.images(place.folder)) {
-    if (lies_in(file.name, place.folder) && count++ == 0) example = file.name;
-  }
-  if (count == 0) return;
-  list.note_left_aside(concat(describe_place(place), ": ", count,
-                              count == 1 ? " image file is" : " image files are",
-                              " left aside, lying in no folder of a class, e.g. ", example));
 }
 
 }  // namespace
@@ -238,6 +219,11 @@ std::optional<ZipPlace> find_zip_place(const Path& path) {
   std::string folder = inner.lexically_normal().string();
   while (folder.ends_with('/')) folder.pop_back();
   return ZipPlace{archive, folder == "." ? "" : folder};
+}
+
+std::string describe(const ZipPlace& place) {
+  return place.folder.empty() ? place.archive.string()
+                              : concat(place.archive.string(), ": ", place.folder);
 }
 
 bool has_folder(const ZipPlace& place) { return open_zip(place.archive)->has_folder(place.folder); }
@@ -270,10 +256,23 @@ bool holds_images(const ZipPlace& place) {
   return !open_zip(place.archive)->images(place.folder).empty();
 }
 
-std::vector<ListedFile> list_images(const ZipPlace& place) {
+PathCount find_loose_images(const ZipPlace& place) {
+  const auto zip = open_zip_with_folder(place);
+  PathCount images;
+  for (const ListedFile& file : zip->images(place.folder)) {
+    if (lies_in(file.name, place.folder)) images.add(file.name);
+  }
+  return images;
+}
+
+FolderContents list_below(const ZipPlace& place) {
   const auto zip = open_zip_with_folder(place);
   const auto images = zip->images(place.folder);
-  return {images.begin(), images.end()};
+  FolderContents contents;
+  contents.images = {images.begin(), images.end()};
+  contents.prefix = place.folder.empty() ? 0 : place.folder.size() + 1;
+  for (const std::string& name : zip->others(place.folder)) contents.others.add(name);
+  return contents;
 }
 
 bool has_image(const ZipPlace& place) {
@@ -287,63 +286,6 @@ ListedFile find_image(const Path& path) {
   if (const ListedFile* found = zip->find(place->folder)) return *found;
   throw DataError(place->archive.string(),
                   concat("does not contain the image ", printable(place->folder)));
-}
-
-ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes) {
-  const auto zip = open_zip(place.archive);
-  ImageList result;
-  result.source = describe_place(place);
-  const std::map<std::string, std::int32_t> labels = map_class_names(classes);
-  std::vector<std::vector<std::string>> folders(classes.size());  // by class
-  std::vector<std::string> unused;
-  for (const std::string& name : sub_folders(place)) {
-    const std::string folder = join_names(place.folder, name);
-    if (const auto found = labels.find(name); found != labels.end()) {
-      folders[found->second].push_back(folder);
-    } else if (!zip->images(folder).empty()) {
-      throw DataError(concat(place.archive.string(), ": ", folder),
-                      concat("is not a class: the classes are ", list_classes(classes),
-                             describe_similar_class(name, classes),
-                             "; name it in data.classes or remove it from the archive"));
-    } else {
-      unused.push_back(name);
-    }
-  }
-  note_loose_images(*zip, place, result);
-  if (!unused.empty()) {
-    result.note_left_aside(concat(result.source, ": ", unused.size(),
-                                  unused.size() == 1 ? " folder is" : " folders are",
-                                  " not used as classes, without images: ", join_first(unused, 6)));
-  }
-  std::vector<std::string> others;
-  InnerClassFolders inner(classes, labels);
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    const std::size_t before = result.files.size();
-    for (const std::string& folder : folders[label]) {
-      for (const ListedFile& file : zip->images(folder)) {
-        result.files.push_back(file);
-        result.files.back().label = static_cast<std::int32_t>(label);
-        inner.add(static_cast<std::int32_t>(label),
-                  std::string_view(file.name).substr(folder.size() + 1));
-      }
-      const auto found = zip->others(folder);
-      others.insert(others.end(), found.begin(), found.end());
-    }
-    if (result.files.size() > before) continue;
-    result.note_left_aside(concat(result.source, ": has no images in a folder ", classes[label],
-                                  "; no image of this class is in this split"));
-  }
-  if (result.files.empty()) {
-    throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
-                                          list_classes(classes)));
-  }
-  result.note_left_aside(inner.describe(result.source));
-  if (!others.empty()) {
-    result.notes.push_back(concat(result.source, ": ", others.size(),
-                                  others.size() == 1 ? " file is" : " files are",
-                                  " left aside, not being images, e.g. ", others.front()));
-  }
-  return result;
 }
 
 }  // namespace trainer::data

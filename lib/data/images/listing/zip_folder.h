@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/files/files.h"
-#include "data/images/listing/image_list.h"
+#include "data/images/listing/folders.h"
 
 namespace trainer::data {
 
@@ -29,6 +29,9 @@ std::optional<ZipPlace> find_zip_place(const Path& path);
 enum class OnlyFolder { kEnter, kKeepSplit };
 std::string find_zip_root(const std::string& path, OnlyFolder only);
 
+// Returns "photos.zip: train".
+std::string describe(const ZipPlace& place);
+
 // The functions below throw DataError for an archive that is damaged, and name the entry that is
 // encrypted, compressed in an unknown way, or named with `..`.
 bool has_folder(const ZipPlace& place);
@@ -37,10 +40,8 @@ bool has_image(const ZipPlace& place);
 // These do what the functions of their names in folders.h do, for a folder in an archive.
 std::vector<std::string> sub_folders(const ZipPlace& place);
 bool holds_images(const ZipPlace& place);
-ImageList list_folder(const ZipPlace& place, const std::vector<std::string>& classes);
-// Returns the images below a folder, sorted by name, as files of class 0. Throws DataError if the
-// archive does not have the folder.
-std::vector<ListedFile> list_images(const ZipPlace& place);
+FolderContents list_below(const ZipPlace& place);
+PathCount find_loose_images(const ZipPlace& place);
 // Returns the image that a path leads to, in an archive or a file of its own. Throws DataError if
 // the archive does not contain it.
 ListedFile find_image(const Path& path);
