@@ -2,12 +2,23 @@
 // https://protobuf.dev/programming-guides/encoding
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 namespace trainer {
+
+static_assert(std::endian::native == std::endian::little, "the messages are little-endian");
+
+// Returns a number as it lies in memory.
+template <class Number>
+std::string raw_bytes(Number value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
 
 class ProtoMessage {
  public:
@@ -18,9 +29,12 @@ class ProtoMessage {
   }
   ProtoMessage& real(int field, float value) {
     key(field, 5);
-    char raw[sizeof value];
-    std::memcpy(raw, &value, sizeof value);
-    bytes_.append(raw, sizeof raw);
+    bytes_ += raw_bytes(value);
+    return *this;
+  }
+  ProtoMessage& real(int field, double value) {
+    key(field, 1);
+    bytes_ += raw_bytes(value);
     return *this;
   }
   ProtoMessage& text(int field, std::string_view value) {  // string, bytes

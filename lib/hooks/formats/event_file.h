@@ -2,7 +2,7 @@
 //
 // A file is a sequence of records: u64 length, u32 masked CRC-32C of it, the data, u32 masked
 // CRC-32C of the data, little-endian (TFRecord). The data is an Event message of
-// tensorflow/core/util/event.proto; the few fields used are encoded by hand.
+// tensorflow/core/util/event.proto.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "base/files/append_file.h"
 #include "base/files/files.h"
+#include "base/formats/protobuf.h"
 
 namespace trainer::hooks {
 
@@ -42,8 +43,8 @@ class EventFile {
   void sync() { file_.sync(); }
 
  private:
-  void plugin_session(const std::string& tag, int field, const std::string& content, double now);
-  void record(const std::string& event);
+  void plugin_session(const std::string& tag, int field, const ProtoMessage& content, double now);
+  void record(const ProtoMessage& message);
 
   AppendFile file_;
 };
