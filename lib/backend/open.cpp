@@ -5,7 +5,6 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda_plugin.h"
-#include "backend/estimate.h"
 #include "backend/gpu_model.h"
 #include "base/error.h"
 
@@ -53,17 +52,7 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, Device
 std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
   check_planned_gpu(options.platform);
   options.gpus.assign(options.replicas, 0);
-  std::string reason;
-  try {
-    return CudaPlugin(options.platform.cuda_plugin, CudaPlugin::Driver::kNotNeeded).open(options);
-  } catch (const NoGpu& error) {
-    reason = error.what();
-  }
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
-    backends.push_back(make_estimate(*find_gpu_model(options.platform.planned_gpu), reason));
-  }
-  return backends;
+  return CudaPlugin(options.platform.cuda_plugin, CudaPlugin::Driver::kNotNeeded).open(options);
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 
 #include "base/error.h"
 #include "base/numbers/seconds.h"
-#include "compile/compile.h"
-#include "engine/compile_options.h"
 #include "train/schedule/stages.h"
 #include "train/servers/parameter_servers.h"
 
@@ -42,22 +40,8 @@ void measure_later_stages(DevicePlan& device, const config::Config& config,
   }
 }
 
-Roofline compute_roofline(const graph::Graph& model, const config::Config& config,
-                          const backend::Backend& backend, const backend::GpuModel& gpu) {
-  const compile::Options options = engine::compile_options(config, backend);
-  const compile::FrozenSplit split = compile::split_frozen(model, options);
-  const bool frozen = split.reason.empty();
-  graph::Graph prefix;
-  if (frozen) prefix = compile::feature_graph(split, options);
-  const graph::Graph training = compile::training_graph(
-      engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
-      options);
-  return roofline(training, frozen ? &prefix : nullptr, config.train.batch_size,
-                  config.train.precision == config::Precision::kTf32, gpu);
-}
-
-// Returns the times by the steps that the backend made, or nothing if it did not count their work.
-std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config::Config& config) {
+// Returns the times by the steps of the frozen layers and those of the training program.
+Roofline compute_roofline(const DevicePlan& device, const config::Config& config) {
   std::vector<backend::InstructionInfo> steps;
   if (const engine::FrozenPrefix* prefix = device.engine->replica().prefix()) {
     steps = prefix->program().instructions();
@@ -71,9 +55,6 @@ std::optional<Roofline> roofline_of_steps(const DevicePlan& device, const config
     }
   }
   steps.insert(steps.end(), device.steps.begin(), device.steps.end());
-  const bool counted = std::all_of(steps.begin(), steps.end(),
-                                   [](const auto& step) { return step.work.has_value(); });
-  if (steps.empty() || !counted) return std::nullopt;
   return roofline(steps, config.train.batch_size,
                   config.train.precision == config::Precision::kTf32, *device.gpu);
 }
@@ -101,7 +82,6 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.chosen = backends.front()->chosen_settings();
   device.sums = engine::describe_sums(config.parallel, platform, workers);
   if (!model) return device;
-  if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
   measure_later_stages(device, config, platform, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine =
@@ -112,7 +92,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   take_larger(device, device.engine->memory(), 0);
   if (gpu != nullptr) {
     device.steps = device.engine->replica().training_instructions();
-    if (auto counted = roofline_of_steps(device, config)) device.roofline = std::move(counted);
+    device.roofline = compute_roofline(device, config);
   }
   device.features = "unknown without the data";
   if (train::has_parameter_servers(who)) {

@@ -54,10 +54,9 @@ void print_times(const DevicePlan& device, std::ostream& out) {
       << whole(samples / roofline.step.fast)
       << "; by arithmetic and memory traffic alone, without waiting for data or other GPUs\n";
   if (device.decoding) print_decoding(*device.decoding, roofline, out);
-  if (!roofline.work) return;
-  out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work->library_calls
+  out << "  kernels per step: " << roofline.kernels() << " (" << roofline.work.library_calls
       << " of them are calls of cuDNN or cuBLASLt, counted as one each); copies and fills: "
-      << roofline.work->copies << "; memory traffic: " << fixed(roofline.work->bytes / 1e9, 1)
+      << roofline.work.copies << "; memory traffic: " << fixed(roofline.work.bytes / 1e9, 1)
       << " GB\n";
 }
 

@@ -121,7 +121,7 @@ Json gpu_json(const DevicePlan& device) {
                       {"backward_seconds", range_json(layer.backward)},
                       {"flops", layer.flops},
                       {"bytes", layer.bytes},
-                      {"kernels", roofline.work ? Json(layer.kernels) : Json()},
+                      {"kernels", layer.kernels},
                       {"memory_bound", layer.memory_bound}});
   }
   const auto samples = static_cast<double>(roofline.samples);
@@ -132,11 +132,9 @@ Json gpu_json(const DevicePlan& device) {
       {"step_seconds", range_json(roofline.step)},
       {"images_per_second", {samples / roofline.step.slow, samples / roofline.step.fast}}};
   if (device.decoding) json["predicted"]["decoding"] = decoding_json(*device.decoding, roofline);
-  if (roofline.work) {
-    json["predicted"]["kernels_per_step"] = roofline.kernels();
-    json["predicted"]["bytes_per_step"] = roofline.work->bytes;
-    json["predicted"]["work"] = work_json(*roofline.work);
-  }
+  json["predicted"]["kernels_per_step"] = roofline.kernels();
+  json["predicted"]["bytes_per_step"] = roofline.work.bytes;
+  json["predicted"]["work"] = work_json(roofline.work);
   return json;
 }
 

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/gpu_model.h"
-#include "graph/graph.h"
 
 namespace trainer::commands {
 
@@ -29,27 +27,22 @@ struct Roofline {
     TimeRange forward, backward;
     double flops = 0, bytes = 0;  // sums of both
     double memory_bound = 0;      // share of the fast time in which memory is what limits
-    std::int64_t kernels = 0;     // kernels of both, of the backend and of libraries; 0: unknown
+    std::int64_t kernels = 0;     // kernels of both, of the backend and of libraries
   };
   std::string gpu;           // "NVIDIA H100 80GB HBM3"
   std::int64_t samples = 0;  // samples per step
   std::vector<Layer> layers;
-  TimeRange update;                              // the update of all parameters
-  TimeRange step;                                // all together
-  std::optional<backend::InstructionWork> work;  // the work of a step; nothing by a graph alone
+  TimeRange update;        // the update of all parameters
+  TimeRange step;          // all together
+  backend::InstructionWork work;  // the work of a step
 
-  std::int64_t kernels() const { return work ? work->kernels + work->library_calls : 0; }
+  std::int64_t kernels() const { return work.kernels + work.library_calls; }
 };
 
-// Returns the times of a step of `samples` samples. `frozen` is the graph of frozen layers that
-// runs before, or null. With `tf32`, float32 products are rounded to TF32. Every node takes the
-// longer of its arithmetic and its memory traffic, which counts the passes of the CUDA backend's
-// kernels, and at least a launch.
-Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
-                  bool tf32, const backend::GpuModel& gpu);
-// Returns the times by the steps of a planned device, all of which have their work. Fused
-// operations and every pass of the kernels count as the backend runs them.
-Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples,
-                  bool tf32, const backend::GpuModel& gpu);
+// Returns the times of `samples` samples by the steps of a planned device, all of which have their
+// work. With `tf32`, float32 products are rounded to TF32. Every step takes the longer of its
+// arithmetic and its memory traffic, and at least its launches.
+Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples, bool tf32,
+                  const backend::GpuModel& gpu);
 
 }  // namespace trainer::commands

@@ -159,10 +159,9 @@ JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& i
 }  // namespace
 
 JudgingRuns find_judging_runs(const Path& folder) {
-  JudgingRuns found{folder, false, {}, results::CheckpointChoice::kDefault};
+  JudgingRuns found{folder, false, {}};
   if (std::filesystem::exists(folder / "out_of_fold.csv")) {
     found.is_crossval = true;
-    found.checkpoint = results::CheckpointChoice::kLast;  // as `crossval` takes it
     for (int fold = 1;; ++fold) {
       Path run = folder / concat("fold=", fold);
       if (!std::filesystem::exists(run)) break;
