@@ -10,15 +10,13 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/numbers/partition.h"
 #include "base/text.h"
 #include "data/common_data.h"
 
 namespace trainer::train {
 namespace {
 
-constexpr std::int64_t kMaxRanges = 1024;
-constexpr std::int64_t kSpreadFiles = 256, kMaxModifiedFiles = 1024;
+constexpr std::int64_t kFilesPerSplit = 256;
 constexpr std::int64_t kBlockBytes = 64 << 10;
 
 // The checksum of a file that cannot be read. Its owner differs from ranks that can read it.
@@ -35,26 +33,6 @@ std::string find_file(const data::Dataset& samples, std::int64_t index) {
     if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) return path;
   }
   return "";
-}
-
-// Returns a checksum of the modification times of the files of a range of samples.
-std::uint64_t times_checksum(const data::Dataset& samples, const Partition& range) {
-  std::uint64_t sum = 0xCBF29CE484222325u;
-  std::string last;
-  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
-    // The samples of a shard follow each other.
-    if (!last.empty() && samples.describe(i).starts_with(last + ": ")) continue;
-    std::string file = find_file(samples, i);
-    if (file.empty()) continue;
-    struct stat status {};
-    ::stat(file.c_str(), &status);
-    for (const std::int64_t part :
-         {std::int64_t{status.st_mtim.tv_sec}, std::int64_t{status.st_mtim.tv_nsec}}) {
-      sum = (sum ^ static_cast<std::uint64_t>(part)) * 0x100000001B3u;
-    }
-    last = std::move(file);
-  }
-  return sum;
 }
 
 // Returns a checksum of the size and of the first and last blocks of the file of a sample.
@@ -76,17 +54,6 @@ std::uint64_t content_checksum(const data::Dataset& samples, std::int64_t index)
   ::close(file);
   if (!is_read) return kUnreadable;
   return static_cast<std::uint64_t>(status.st_size) << 32 | crc;
-}
-
-// Returns up to `count` of `all`, spread over them.
-std::vector<std::int64_t> spread(const std::vector<std::int64_t>& all, std::int64_t count) {
-  const auto size = std::ssize(all);
-  if (size <= count) return all;
-  std::vector<std::int64_t> chosen;
-  for (std::int64_t i = 0; i < count; ++i) {
-    chosen.push_back(all[i * size / count]);
-  }
-  return chosen;
 }
 
 // Returns the numbers of all ranks in rank order. Collective.
@@ -116,81 +83,36 @@ std::size_t find_difference(const std::vector<std::uint64_t>& all, std::size_t n
   return 0;
 }
 
-// A split that all ranks have.
-struct SharedSplit {
+// A sample whose file is compared.
+struct ComparedSample {
   Split split;
   const data::Dataset& samples;
-  // The number of ranges of neighbouring samples, whose modification times are compared together.
-  std::int64_t ranges;
-};
-
-// A sample whose file is compared.
-struct Chosen {
-  const SharedSplit& split;
   std::int64_t index;
 };
 
-// Returns the samples of a split to compare. `differs(i)` returns whether the modification times of
-// its range i differ between ranks.
-template <class Differs>
-std::vector<std::int64_t> choose(const SharedSplit& split, const Differs& differs) {
-  std::vector<std::int64_t> every, modified;
-  for (std::int64_t i = 0; i < split.ranges; ++i) {
-    const Partition part = partition(split.samples.size(), split.ranges, i);
-    const bool may_be_modified = differs(i);
-    for (std::int64_t k = part.first; k < part.first + part.count; ++k) {
-      every.push_back(k);
-      if (may_be_modified) modified.push_back(k);
-    }
-  }
-  std::vector<std::int64_t> chosen = spread(modified, kMaxModifiedFiles);
-  for (const std::int64_t index : spread(every, kSpreadFiles)) chosen.push_back(index);
-  return chosen;
-}
-
-void compare_files(ProcessGroup& group, const std::vector<SharedSplit>& splits) {
-  std::vector<std::uint64_t> times;
-  group.prepare([&] {
-    for (const SharedSplit& split : splits) {
-      for (std::int64_t i = 0; i < split.ranges; ++i) {
-        const Partition part = partition(split.samples.size(), split.ranges, i);
-        times.push_back(times_checksum(split.samples, part));
-      }
-    }
-  });
-  const std::vector<std::uint64_t> all_times = gather(group, times);
-  std::vector<Chosen> chosen;
-  std::int64_t first = 0;  // the first range of a split among the ranges of all splits
-  for (const SharedSplit& split : splits) {
-    for (const std::int64_t index : choose(split, [&](std::int64_t i) {
-           return find_difference(all_times, times.size(), first + i) > 0;
-         })) {
-      chosen.push_back({split, index});
-    }
-    first += split.ranges;
-  }
+void compare_files(ProcessGroup& group, const std::vector<ComparedSample>& compared) {
   std::vector<std::uint64_t> contents;
   group.prepare([&] {
-    for (const Chosen& file : chosen) {
-      contents.push_back(content_checksum(file.split.samples, file.index));
+    for (const ComparedSample& sample : compared) {
+      contents.push_back(content_checksum(sample.samples, sample.index));
     }
   });
   const std::vector<std::uint64_t> all_contents = gather(group, contents);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
+  for (std::size_t i = 0; i < compared.size(); ++i) {
     const std::size_t rank = find_difference(all_contents, contents.size(), i);
     if (rank == 0) continue;
     wait_for_all_ranks(group);
-    const Chosen& file = chosen[i];
+    const ComparedSample& sample = compared[i];
     if (all_contents[i] == kUnreadable) {
       throw ConfigError({}, concat("rank 0 cannot read the file ",
-                                   printable(file.split.samples.describe(file.index)),
+                                   printable(sample.samples.describe(sample.index)),
                                    ", which other ranks can; give all ranks the same files"));
     }
     const bool is_unreadable = all_contents[rank * contents.size() + i] == kUnreadable;
     throw ConfigError(
         {}, concat(group.describe(static_cast<int>(rank)), " differs from rank 0 in the file ",
-                   printable(file.split.samples.describe(file.index)), " (sample ", file.index,
-                   " of the ", to_string(file.split.split),
+                   printable(sample.samples.describe(sample.index)), " (sample ", sample.index,
+                   " of the ", to_string(sample.split),
                    " split): ", is_unreadable ? "it cannot be read" : "its content is another one",
                    "; give all ranks the same files"));
   }
@@ -206,14 +128,17 @@ void agree_on_data(ProcessGroup& group, const config::Config& config, const data
   group.agree({{"data", common}, {"environment of NCCL", environment}});
   // The processes compare all bytes of arrays.
   if (!config::is_image_format(config.data.format)) return;
-  std::vector<SharedSplit> splits;
+  std::vector<ComparedSample> compared;
   for (const Split split : kSplits) {
     const bool is_shared = split == Split::kTrain || config.parallel.evaluate;
     const data::Dataset* const samples = data.dataset(split).get();
     if (!is_shared || samples == nullptr) continue;
-    splits.push_back({split, *samples, std::min(samples->size(), kMaxRanges)});
+    const std::int64_t size = samples->size(), count = std::min(size, kFilesPerSplit);
+    for (std::int64_t i = 0; i < count; ++i) {
+      compared.push_back({split, *samples, i * size / count});
+    }
   }
-  compare_files(group, splits);
+  compare_files(group, compared);
 }
 
 }  // namespace trainer::train

@@ -13,11 +13,8 @@ namespace trainer::train {
 // samples or labels, other files, or another `environment`, a text that must be equal. It names a
 // rank that differs, and the file. Collective.
 //
-// Names and sizes of all files are compared. The first and last 64 KiB are compared of 256 files
-// spread over each split, and of up to 1024 files that may have been modified at different times:
-// the modification times are compared as checksums of up to 1024 ranges of neighbouring files.
-// Besides the sizes and times of all files, a rank reads at most 160 MB per split. Copies of the
-// same files may have different modification times.
+// Names and sizes of all files are compared, and the first and last 64 KiB of 256 files spread over
+// each split. A rank reads at most 32 MiB per split.
 void agree_on_data(ProcessGroup& group, const config::Config& config, const data::Datasets& data,
                    const std::string& environment);
 
