@@ -66,7 +66,7 @@ class CpuBackend : public Backend {
       : machine_(inspect(options.instruction_set)),
         threads_(threads),
         all_threads_(options.all_threads > 0 ? options.all_threads : threads),
-        given_lanes_(std::min(options.lanes, kMaxLanes)),
+        given_lanes_(options.lanes),
         processors_(options.processors),
         binding_(options.binding),
         lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMaxLanes), ""},
@@ -172,8 +172,7 @@ class CpuBackend : public Backend {
 
 std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
   const int threads = options.threads > 0 ? options.threads : static_cast<int>(usable_core_count());
-  return std::make_unique<CpuBackend>(std::max(threads, std::min(options.lanes, kMaxLanes)),
-                                      options);
+  return std::make_unique<CpuBackend>(std::max(threads, options.lanes), options);
 }
 
 }  // namespace trainer::backend::cpu

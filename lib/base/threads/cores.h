@@ -24,6 +24,10 @@ std::int64_t core_quota(const std::filesystem::path& root = "/");
 // available cores, or the quota where it is less.
 std::int64_t usable_core_count();
 
+// The largest number of lanes: groups of threads that compute a share of a batch together. More
+// lanes have never been faster, and an update sums at most as many gradients.
+inline constexpr int kMaxLanes = 64;
+
 // Binds the calling thread to these cores. Changes nothing where the system does not allow it.
 void pin_thread(std::span<const int> cores);
 

@@ -1,5 +1,6 @@
 #include "config/sections/parallel.h"
 
+#include "base/threads/cores.h"
 #include "config/field.h"
 
 namespace trainer::config {
@@ -68,7 +69,7 @@ void fields(FieldVisitor& v, Parallel& s) {
   v("lanes", s.lanes,
     "Micro-batches computed in parallel; chosen when left out. Another number gives other bits; "
     "not with reduction: ordered.",
-    count_up_to(kMaxThreads).on_resume(Resume::kWarn));
+    within(1, kMaxLanes).on_resume(Resume::kWarn));
   v("convolution", s.convolution, "Algorithm with which the CPU computes convolutions.", any());
   v("autotune", s.autotune,
     "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "

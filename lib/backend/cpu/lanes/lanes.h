@@ -8,11 +8,10 @@
 #include "backend/backend.h"
 #include "backend/cpu/lanes/lane_cores.h"
 #include "backend/cpu/variables.h"
+#include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
 
-// More lanes have never been faster, and the update sums at most as many gradients.
-constexpr int kMaxLanes = 64;
 // The number of samples that a lane computes at once if the batch may be cut. Larger micro-batches
 // gain nothing and leave the caches; smaller micro-batches cost more calls of every primitive.
 constexpr std::int64_t kMicroBatch = 64;
