@@ -9,7 +9,6 @@
 #include "config/values.h"
 #include "model/backbones/backbone.h"
 #include "model/backbones/depth_groups.h"
-#include "model/dense_classifier.h"
 #include "model/expand_layers.h"
 #include "model/last_layer.h"
 #include "model/layers.h"
@@ -27,6 +26,29 @@ constexpr std::size_t kMaxListedLayers = 12;     // in a message
 // A guess compares all layers, so that only the first errors of many have one.
 constexpr std::size_t kMaxGuesses = 20;
 constexpr std::int64_t kMinPixels = 32;  // of each side of a backbone's image
+
+// Returns the layers of a dense classifier, of which the last has `logits` outputs.
+std::vector<config::Layer> make_dense_classifier(const config::DenseClassifier& classifier,
+                                                 std::int64_t logits) {
+  std::vector<config::Layer> layers;
+  const auto add = [&](config::LayerKind kind) {
+    layers.push_back({std::move(kind), "", {}, classifier.loc});
+  };
+  add(config::FlattenLayer{});
+  for (const std::int64_t units : classifier.hidden_units) {
+    config::DenseLayer hidden;
+    hidden.units = units;
+    hidden.activation = classifier.activation;
+    hidden.kernel_initializer = classifier.kernel_initializer;
+    add(hidden);
+    if (classifier.dropout > 0) add(config::DropoutLayer{classifier.dropout});
+  }
+  config::DenseLayer last;
+  last.units = logits;
+  last.kernel_initializer = classifier.kernel_initializer;
+  add(last);
+  return layers;
+}
 
 // Builds the graph layer by layer and collects errors. A layer that reads a wrong one is skipped.
 class Builder {
@@ -56,7 +78,7 @@ class Builder {
  private:
   void list_layers() {
     if (model_.dense_classifier) {
-      layers_ = dense_classifier_layers(*model_.dense_classifier, expected_logits());
+      layers_ = make_dense_classifier(*model_.dense_classifier, expected_logits());
     } else if (model_.backbone) {
       check_backbone_input();
       const std::int64_t logits = expected_logits();

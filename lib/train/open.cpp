@@ -7,14 +7,17 @@
 
 #include "base/error.h"
 #include "base/process/memory.h"
+#include "compile/compile.h"
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
+#include "engine/compile_options.h"
 #include "engine/evaluate.h"
 #include "model/files/import.h"
 #include "model/last_layer.h"
-#include "train/check_graphs.h"
+#include "optim/optim.h"
 #include "train/check_metrics.h"
 #include "train/class_weight.h"
+#include "train/feature_plan.h"
 #include "train/schedule/stages.h"
 #include "train/target_weight.h"
 
@@ -52,6 +55,28 @@ void check_classes(const config::Config& config, std::int64_t classes, bool labe
                            ", so that softmax_cross_entropy has nothing to learn; give samples of "
                            "two classes or more, or check data.classes, data.num_classes and the "
                            "labels"));
+}
+
+// Checks what the engine and the cache of features ask of the models of all stages: names of layers
+// in the keys of the optimizer, no statistics over the batch with ordered sums, and frozen layers
+// at the start if the config demands features. Throws ConfigError with the message that training
+// gives.
+void check_training_graphs(const config::Config& config, const std::vector<graph::Graph>& stages) {
+  optim::apply_parameter_options(stages.front(), config.optimizer);
+  const bool is_ordered = config.parallel.reduction == config::Parallel::Reduction::kOrdered;
+  const bool has_features = demands_features(config.train.cache_features);
+  if (!is_ordered && !has_features) return;
+  compile::Options options;
+  options.update = optim::update_spec(config.optimizer).update;
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const compile::FrozenSplit split = compile::split_frozen(stages[stage], options);
+    const bool is_split = split.reason.empty();
+    if (is_ordered) {
+      const graph::Graph& rest = is_split ? split.suffix : stages[stage];
+      engine::check_no_batch_statistics(compile::training_graph(rest, options));
+    }
+    if (has_features && stage == 0 && !is_split) reject_features(config, split.reason);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "backend/cpu/dnnl.h"
@@ -8,7 +9,6 @@
 #include "backend/cpu/lanes/first_touch.h"
 #include "backend/cpu/lanes/lane_cores.h"
 #include "backend/cpu/lanes/lanes.h"
-#include "backend/cpu/stream.h"
 #include "backend/host_collective.h"
 #include "backend/placement.h"
 #include "base/threads/cores.h"
@@ -37,6 +37,26 @@ Machine inspect(const std::string& instruction_set) {
 }
 
 // Keeps a thread, which runs the first lane of a replica while it launches, on the replica's cores.
+// The streams of the CPU: work is done before the call that enqueues it returns.
+class DoneEvent final : public Event {
+ public:
+  bool done() const override { return true; }
+  void wait() const override {}
+};
+
+class CpuStream final : public Stream {
+ public:
+  void upload(Span to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to.address, from, bytes);
+  }
+  void download(void* to, Span from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from.address, bytes);
+  }
+  void record(Event&) override {}
+  void wait_for(const Event&) override {}
+  void synchronize() override {}
+};
+
 class PinnedThread final : public ThreadBinding {
  public:
   explicit PinnedThread(std::span<const int> cores) : pinned_(cores) {}

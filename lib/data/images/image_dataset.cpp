@@ -10,9 +10,9 @@
 #include "base/files/files.h"
 #include "base/text.h"
 #include "data/images/augment/augment.h"
-#include "data/images/damage_scan.h"
 #include "data/images/image_reader.h"
 #include "data/images/pixel_cache.h"
+#include "data/images/readable_files.h"
 #include "data/images/scaled_decode.h"
 #include "data/samples/stage_times.h"
 

@@ -1,17 +1,21 @@
-// Records the image files that were found readable, so that a later start with `on_error: skip`
-// decodes only new and changed files before the first batch.
+// Finds the image files that cannot be read, and records those that can be, so that a later start
+// with `on_error: skip` decodes only new and changed files before the first batch.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/files/files.h"
 #include "config/sections/data.h"
+#include "data/images/image_reader.h"
+#include "data/images/listing/image_list.h"
 
 namespace trainer::data {
 
@@ -47,6 +51,27 @@ class ReadableFiles {
   std::filesystem::file_time_type opened_;
   std::set<FileState> states_, added_;
   std::mutex mutex_;  // guards added_
+};
+
+// Decodes the files of a list to find the damaged ones. Readable files are recorded in `cache_dir`
+// if `access` allows it, so that the next start need not decode them again.
+class DamageScan {
+ public:
+  DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
+             ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access);
+
+  // Returns the reason why each of these files cannot be read, "" if it can. Uses all cores.
+  std::vector<std::string> find(const std::vector<std::int64_t>& indices);
+  // Removes the record, because a file in it turned out to be unreadable. Thread-safe.
+  void forget() const noexcept;
+
+ private:
+  std::shared_ptr<const ImageList> list_;
+  ImageReader reader_;
+  ImageReader::Scale scale_;
+  Path cache_dir_;
+  config::FolderAccess access_;
+  std::unique_ptr<ReadableFiles> readable_;  // null before the first find()
 };
 
 }  // namespace trainer::data

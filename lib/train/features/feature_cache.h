@@ -15,7 +15,6 @@
 #include "data/samples/features.h"
 #include "engine/engine.h"
 #include "train/feature_plan.h"
-#include "train/features/feature_lock.h"
 #include "train/process_group.h"
 
 namespace trainer::train {
@@ -31,6 +30,29 @@ struct FeatureFolder {
   std::chrono::milliseconds patience = std::chrono::seconds(60);
   std::function<bool()> stop_requested = [] { return false; };  // ends the wait
   std::function<void(const Notice&)> warn = [](const Notice&) {};
+};
+
+// A lock (flock) on a file of features, with which one process computes the features that other
+// runs wait for. The kernel releases it when the process ends in any way.
+// The lock protects nothing: several processes may write one file. It only saves work.
+class FeatureLock {
+ public:
+  explicit FeatureLock(Path file) : file_(std::move(file)) {}
+  ~FeatureLock() { unlock(); }
+  FeatureLock(const FeatureLock&) = delete;
+  FeatureLock& operator=(const FeatureLock&) = delete;
+
+  // Takes the lock unless another process has it. Returns whether this process has it now; true
+  // also on a file system without locks, and if the file has been removed: there is nobody to wait
+  // for.
+  bool try_lock();
+  void unlock();
+  bool is_held() const { return is_held_; }
+
+ private:
+  Path file_;
+  int fd_ = -1;
+  bool is_held_ = false;
 };
 
 // The kept features of a run.

@@ -7,12 +7,38 @@
 #include "engine/evaluate.h"
 #include "hooks/run_record.h"
 #include "train/loop/not_finite.h"
-#include "train/loop/restore_best.h"
 #include "train/loop/start.h"
 
 namespace trainer::train {
 
 using hooks::FinishReason;
+
+namespace {
+
+// Returns whether the config asks for the best parameters and they have not been restored.
+bool needs_restore(const RunContext& context) {
+  const auto& stop = context.job.config.train.early_stop;
+  return stop && stop->restore_best && context.state.restored_step == 0;
+}
+
+// Restores the best parameters after the last step, if the config asks for them and the last step,
+// which is evaluated first, is not the best. Frozen variables and kept features become those of the
+// stage in which the best evaluation was. The training data must be closed. Collective.
+void restore_best(RunContext& context, Checkpointer& checkpointer, Evaluator& evaluator,
+                  StageControl& stages) {
+  const RunState& state = context.state;
+  if (!needs_restore(context)) return;
+  if (!evaluator.has_evaluated(state.step)) evaluator.evaluate_between();
+  if (state.evaluation_due) return;
+  const bool other_stage =
+      stages.stages().after(state.best_step) != stages.stages().after(state.step);
+  stages.check();
+  if (!checkpointer.restore_best()) return;
+  evaluator.forget_last();
+  if (other_stage) stages.begin();
+}
+
+}  // namespace
 
 TrainingRun::TrainingRun(Job& job, ServerCalls calls)
     : job_(job),

@@ -2,9 +2,7 @@
 
 #include <stdexcept>
 
-#include "backend/cuda/collectives/nccl_collective.h"
 #include "backend/cuda/collectives/rank_group.h"
-#include "backend/cuda/collectives/shared_device_collective.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/stream.h"
 #include "base/error.h"

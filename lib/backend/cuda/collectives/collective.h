@@ -76,4 +76,13 @@ std::unique_ptr<CudaCollective> make_cuda_collective(
     cluster::Communicator& ranks, int device,
     std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
+class RankGroup;
+// Makes the collective of ranks that share one device in one process, which NCCL cannot serve.
+// Every rank must be made one, by a thread of its own.
+std::unique_ptr<CudaCollective> make_shared_device_collective(RankGroup group,
+                                                              std::chrono::milliseconds timeout);
+// Makes the collective of ranks with a device each, by NCCL. Collective. `ranks` must outlive it.
+std::unique_ptr<CudaCollective> make_nccl_collective(RankGroup group, cluster::Communicator& ranks,
+                                                     std::chrono::milliseconds timeout);
+
 }  // namespace trainer::backend::cuda

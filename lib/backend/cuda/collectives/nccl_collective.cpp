@@ -1,13 +1,15 @@
-#include "backend/cuda/collectives/nccl_collective.h"
-
+// Sums over ranks with a device each, by NCCL.
+// Reasons: lib/decisions/backend.md#nccl-blocks-and-is-aborted-from-another-thread.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <span>
 
+#include "backend/cuda/collectives/collective.h"
 #include "backend/cuda/collectives/nccl.h"
 #include "backend/cuda/collectives/nccl_connection.h"
+#include "backend/cuda/collectives/rank_group.h"
 #include "backend/cuda/collectives/silence_watch.h"
 #include "base/error.h"
 

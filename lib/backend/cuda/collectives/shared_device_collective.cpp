@@ -1,11 +1,12 @@
-#include "backend/cuda/collectives/shared_device_collective.h"
-
+// Sums over ranks that share one device in one process.
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/collectives/collective.h"
+#include "backend/cuda/collectives/rank_group.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
