@@ -33,8 +33,8 @@ class Communicator {
                                std::size_t count) = 0;
   // Copies the bytes of rank `root` to all ranks.
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
-  // Gathers `mine` of all ranks, in rank order, in `all`, which has size() * mine.size() bytes.
-  virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
+  // Gathers `sent` of all ranks, in rank order, in `all`, which has size() * sent.size() bytes.
+  virtual void all_gather(std::span<const std::byte> sent, std::span<std::byte> all) = 0;
   virtual void barrier() = 0;
   // A second group of the same ranks, whose calls are independent of this group's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;

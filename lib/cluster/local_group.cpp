@@ -135,18 +135,18 @@ class LocalCommunicator final : public Communicator {
     shared_->wait();
   }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    if (all.size() != mine.size() * size()) {
-      throw std::logic_error(concat("all_gather: ", mine.size(), " bytes from each of ", size(),
+  void all_gather(std::span<const std::byte> sent, std::span<std::byte> all) override {
+    if (all.size() != sent.size() * size()) {
+      throw std::logic_error(concat("all_gather: ", sent.size(), " bytes from each of ", size(),
                                     " ranks do not make ", all.size()));
     }
     publish(all.data(), all.size());
     auto* to = static_cast<std::byte*>(shared_->slots[0].data);
-    std::ranges::copy(mine, to + rank() * mine.size());
+    std::ranges::copy(sent, to + rank() * sent.size());
     shared_->wait();
     if (shared_->outer) {
       outside([&] {
-        const std::size_t block = mine.size() * shared_->ranks;
+        const std::size_t block = sent.size() * shared_->ranks;
         const auto from = all.subspan(static_cast<std::size_t>(shared_->outer->rank()) * block);
         const std::vector<std::byte> ours(from.begin(), from.begin() + block);
         shared_->outer->all_gather(ours, all);
@@ -171,9 +171,9 @@ class LocalCommunicator final : public Communicator {
       shared_->next->own_outer = std::move(outer);
     }
     shared_->wait();
-    auto mine = std::make_unique<LocalCommunicator>(shared_->next, rank_);
+    auto next = std::make_unique<LocalCommunicator>(shared_->next, rank_);
     shared_->wait();
-    return mine;
+    return next;
   }
 
   void abort(const std::string& reason) noexcept override {
@@ -245,8 +245,8 @@ class LocalCommunicator final : public Communicator {
     leaves_ = leaves;
     blocks_.clear();
     for (int r = 0; r < shared_->ranks; ++r) {
-      const Partition own = partition(leaves, size(), rank() - rank_ + r);
-      const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
+      const Partition share = partition(leaves, size(), rank() - rank_ + r);
+      const std::vector<TreeBlock> roots = tree_roots(share.first, share.first + share.count);
       blocks_.insert(blocks_.end(), roots.begin(), roots.end());
     }
     root_ends_ = group_by_root(blocks_);

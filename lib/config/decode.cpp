@@ -11,7 +11,7 @@
 namespace trainer::config {
 namespace {
 
-struct Where {
+struct KeyLocation {
   std::string path;  // dotted, "" for the root
   SourceLoc loc;     // of the key, for errors about the whole value
 };
@@ -41,15 +41,15 @@ void add_diagnostic(std::vector<Diagnostic>& diagnostics, Diagnostic diagnostic)
 // Reads a value from a node.
 class ValueReader final : public ValueVisitor {
  public:
-  ValueReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where,
-              const Rule& rule)
+  ValueReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node,
+              KeyLocation where, const Rule& rule)
       : out_(out), diagnostics_(diagnostics), node_(node), where_(std::move(where)), rule_(rule) {}
 
   void read(Value& value) { value.accept(*this); }
 
   void scalar(ScalarValue& value) override {
     if (!usable()) return;
-    refuse(value.read(node_, rule_));
+    report(value.read(node_, rule_));
     if (value.kind() != ValueKind::kClassWeight) return;
     for (const Entry& entry : node_.entries) {
       out_.origins[where_.path + '.' + entry.key] = find_origin(entry.value);
@@ -92,10 +92,10 @@ class ValueReader final : public ValueVisitor {
       wrong = concat("expected ", exact ? "" : "at least ", rule_.min_items,
                      rule_.min_items == 1 ? " entry" : " entries", ", found ", size);
     }
-    refuse(wrong);
+    report(wrong);
     value.resize(size);
     for (std::size_t i = 0; i < size; ++i) {
-      Where item{concat(where_.path, '[', i, ']'), node_.items[i].loc};
+      KeyLocation item{concat(where_.path, '[', i, ']'), node_.items[i].loc};
       out_.places[item.path] = item.loc;
       ValueReader reader(out_, diagnostics_, node_.items[i], std::move(item), rule_);
       value.visit_item(i, reader);
@@ -110,7 +110,7 @@ class ValueReader final : public ValueVisitor {
     if (!node_.failure.empty()) out_.broken.insert(where_.path);
     return node_.failure.empty();
   }
-  void refuse(const std::string& wrong) {
+  void report(const std::string& wrong) {
     if (wrong.empty()) return;
     out_.broken.insert(where_.path);
     add_diagnostic(diagnostics_, {node_.loc, where_.path + ": " + wrong + node_.note});
@@ -119,13 +119,13 @@ class ValueReader final : public ValueVisitor {
   Decoded& out_;
   std::vector<Diagnostic>& diagnostics_;
   const Node& node_;
-  Where where_;
+  KeyLocation where_;
   const Rule& rule_;
 };
 
 class MapReader final : public FieldVisitor {
  public:
-  MapReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where)
+  MapReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, KeyLocation where)
       : out_(out), diagnostics_(diagnostics), node_(node), where_(std::move(where)) {}
 
   void group(const std::vector<std::string>& keys, bool required) override {
@@ -145,7 +145,7 @@ class MapReader final : public FieldVisitor {
     given_.push_back(entry);
     if (given_.size() > 1) return;
     activate();
-    const Where where = below(*entry);
+    const KeyLocation where = below(*entry);
     out_.places[where.path] = entry->loc;
     out_.origins[where_.path] = out_.origins[where.path] = find_origin(entry->value);
     MapReader inner(out_, diagnostics_, entry->value, where);
@@ -190,7 +190,7 @@ class MapReader final : public FieldVisitor {
   void field(const char* key, Value& value, const char* help, const Rule& rule) override {
     keys_.push_back(key);
     if (const Entry* entry = node_.find(key)) {
-      const Where where = below(*entry);
+      const KeyLocation where = below(*entry);
       out_.places[where.path] = entry->loc;
       out_.origins[where.path] = find_origin(entry->value);
       ValueReader(out_, diagnostics_, entry->value, where, rule).read(value);
@@ -204,7 +204,7 @@ class MapReader final : public FieldVisitor {
     bool required = false;
   };
 
-  Where below(const Entry& entry) const {
+  KeyLocation below(const Entry& entry) const {
     return {where_.path.empty() ? entry.key : where_.path + '.' + entry.key, entry.loc};
   }
 
@@ -269,7 +269,7 @@ class MapReader final : public FieldVisitor {
   Decoded& out_;
   std::vector<Diagnostic>& diagnostics_;
   const Node& node_;
-  Where where_;
+  KeyLocation where_;
   std::vector<std::string> keys_, choices_, guesses_;
   std::vector<std::pair<std::string, std::string>> missing_;
   std::vector<const Entry*> given_;

@@ -47,10 +47,10 @@ bool names_metric(const Config& config, std::string_view name) {
 
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config,
                                                         std::string_view section) {
-  std::vector<std::pair<std::string, std::string>> own = leaves(config);
+  std::vector<std::pair<std::string, std::string>> all = leaves(config);
   const std::string start = concat(section, '.');
-  std::erase_if(own, [&](const auto& leaf) { return !leaf.first.starts_with(start); });
-  return own;
+  std::erase_if(all, [&](const auto& leaf) { return !leaf.first.starts_with(start); });
+  return all;
 }
 
 std::string default_key(const std::string& leaf) {
@@ -58,9 +58,9 @@ std::string default_key(const std::string& leaf) {
   for (std::string rest = leaf; !rest.empty();) {
     const Field* field = schema->find(take_step(rest));
     if (field == nullptr) break;
-    const std::string_view same_as = field->schema.rule.same_as;
-    if (rest.empty() && !same_as.empty()) {
-      return concat(leaf.substr(0, leaf.rfind('.') + 1), same_as);
+    const std::string_view key = field->schema.rule.default_key;
+    if (rest.empty() && !key.empty()) {
+      return concat(leaf.substr(0, leaf.rfind('.') + 1), key);
     }
     schema = &field->schema;
     if (schema->kind == Schema::Kind::kList) schema = &resolved(schema->item.front());

@@ -96,30 +96,30 @@ class TreeReader {
 
   // Reads the tree of the extended file; null, with a diagnostic, if it cannot be read.
   Node read_base(const Node& value, const std::string& file) {
-    if (!value.failure.empty()) return refuse(value, value.failure);
+    if (!value.failure.empty()) return reject(value, value.failure);
     if (value.kind != Node::Kind::kScalar || value.text.empty()) {
-      return refuse(value, "expected the path of a config, found " + describe(value));
+      return reject(value, "expected the path of a config, found " + describe(value));
     }
     std::error_code error;
     const bool pipe = fs::is_fifo(file, error);
     const fs::path path = pipe ? fs::path(value.text) : fs::path(file).parent_path() / value.text;
     if (!fs::is_regular_file(path, error)) {
-      return refuse(value, concat("there is no file ", path.string(),
+      return reject(value, concat("there is no file ", path.string(),
                                   "; the path counts from the folder of the config that gives it"));
     }
     const std::string identity = canonical_name(path);
     if (std::ranges::find(chain_, identity) != chain_.end()) {
       std::vector<std::string> files = chain_;
       files.push_back(identity);
-      return refuse(value, "a file cannot extend itself: " + join(files, " extends "));
+      return reject(value, "a file cannot extend itself: " + join(files, " extends "));
     }
     const std::size_t before = diagnostics_.size();
     Node base = read(read_text_file(path.string()), path.string());
     if (base.kind == Node::Kind::kMap || diagnostics_.size() > before) return base;
-    return refuse(value, concat(path.string(), " holds ", describe(base), ", expected a map"));
+    return reject(value, concat(path.string(), " holds ", describe(base), ", expected a map"));
   }
 
-  Node refuse(const Node& value, const std::string& message) {
+  Node reject(const Node& value, const std::string& message) {
     diagnostics_.push_back({value.loc, "extends: " + message});
     return {};
   }

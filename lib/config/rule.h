@@ -31,8 +31,8 @@ struct Rule {
   bool is_recursive = false;          // lists: entries are of the type that has the list
   bool or_switch = false;             // maps: true stands for {}, false for nothing
   std::optional<Resume> resume = {};  // when left out, the value of the section above
-  const char* same_as = "";  // the key of this section whose value is the default; "": none
-  bool print_empty = true;   // an empty list or value is part of the effective config
+  const char* default_key = "";  // the key of this section whose value is the default; "": none
+  bool print_empty = true;       // an empty list or value is part of the effective config
 
   Rule required() const {
     Rule rule = *this;
@@ -64,9 +64,9 @@ struct Rule {
     rule.resume = value;
     return rule;
   }
-  Rule or_as(const char* key) const {
+  Rule default_from(const char* key) const {
     Rule rule = *this;
-    rule.same_as = key;
+    rule.default_key = key;
     return rule;
   }
   Rule unless_empty() const {
@@ -74,18 +74,18 @@ struct Rule {
     rule.print_empty = false;
     return rule;
   }
-  Rule items(std::size_t least, std::size_t most = 1000000) const {
+  Rule items(std::size_t minimum, std::size_t maximum = 1000000) const {
     Rule rule = *this;
-    rule.min_items = least;
-    rule.max_items = most;
+    rule.min_items = minimum;
+    rule.max_items = maximum;
     return rule;
   }
 };
 
 inline Rule any() { return {}; }
-inline Rule same() { return any().on_resume(Resume::kSame); }
-inline Rule warn() { return any().on_resume(Resume::kWarn); }
-inline Rule free() { return any().on_resume(Resume::kFree); }
+inline Rule same_on_resume() { return any().on_resume(Resume::kSame); }
+inline Rule warn_on_resume() { return any().on_resume(Resume::kWarn); }
+inline Rule free_on_resume() { return any().on_resume(Resume::kFree); }
 inline Rule at_least(double low) { return {.low = low}; }
 inline Rule above(double low) { return {.low = low, .low_open = true}; }
 inline Rule within(double low, double high) { return {.low = low, .high = high}; }

@@ -40,7 +40,7 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t repetitions = 1;  // the number of times that an epoch uses each sample
+  std::int64_t passes_per_epoch = 1;  // the number of times that an epoch uses each sample
   int replicas = 1;  // all workers' replicas; with parameter servers, the number of workers
   // The names of the ranks in Progress::ranks: "rank 1 (worker 1 on host b)".
   std::vector<std::string> ranks;

@@ -48,7 +48,7 @@ class JsonHook : public Hook {
               {"first_step", info.first_step},
               {"global_batch", info.global_batch},
               {"replicas", info.replicas},
-              {"passes_per_epoch", info.repetitions}};
+              {"passes_per_epoch", info.passes_per_epoch}};
     if (!info.weights.empty()) line["weights"] = info.weights;
     write(line);
   }

@@ -84,8 +84,8 @@ constexpr char kTime[] = "time";
 bool is_device_column(const std::string& name) {
   const std::size_t end = name.find('_');
   if (end == std::string::npos || !name.starts_with("gpu")) return false;
-  const Columns own = device_columns({name.substr(0, end)});
-  return std::ranges::find(own, name) != own.end();
+  const Columns all = device_columns({name.substr(0, end)});
+  return std::ranges::find(all, name) != all.end();
 }
 
 bool contains(const Columns& all, const std::string& name) {
@@ -139,16 +139,16 @@ class MetricsFilesHook : public Hook {
   void on_start(const RunInfo& info) override {
     window_.start(info);
     const Path csv = info.dir / "metrics.csv";
-    CsvColumns own(csv, columns(), is_column);
-    if (info.is_multi_label) own.add(label_columns());
-    if (info.ranks.size() > 1) own.add(rank_columns());
-    if (window_.has_servers()) own.add(server_columns());
-    if (window_.has_gaps()) own.add({kGapColumn});
-    own.add(device_columns(window_.devices()));
-    if (clock_) own.add({kTime});
-    if (info.first_step > 0) own.add(own.found());
-    columns_ = own.wanted();
-    csv_.emplace(csv, info.first_step, CsvRows{own}, warn_);
+    CsvColumns csv_columns(csv, columns(), is_column);
+    if (info.is_multi_label) csv_columns.add(label_columns());
+    if (info.ranks.size() > 1) csv_columns.add(rank_columns());
+    if (window_.has_servers()) csv_columns.add(server_columns());
+    if (window_.has_gaps()) csv_columns.add({kGapColumn});
+    csv_columns.add(device_columns(window_.devices()));
+    if (clock_) csv_columns.add({kTime});
+    if (info.first_step > 0) csv_columns.add(csv_columns.found());
+    columns_ = csv_columns.wanted();
+    csv_.emplace(csv, info.first_step, CsvRows{csv_columns}, warn_);
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows(), warn_);
   }
 

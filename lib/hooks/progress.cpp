@@ -206,9 +206,9 @@ class ProgressHook : public Hook {
       }
       out_ << '\n';
     }
-    if (info.repetitions > 1) {
+    if (info.passes_per_epoch > 1) {
       out_ << "each goes through all samples in an order of its own: an epoch is "
-           << info.repetitions << " times the training split\n";
+           << info.passes_per_epoch << " times the training split\n";
     }
     if (!info.weights.empty()) out_ << "weights " << printable(info.weights) << '\n';
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
@@ -216,8 +216,8 @@ class ProgressHook : public Hook {
   }
 
   Request on_step(const Progress& p) override {
-    if (p.input != input_ || find_place(p.step).epoch != epoch_number_) {
-      epoch_number_ = find_place(p.step).epoch;
+    if (p.input != input_ || find_position(p.step).epoch != epoch_number_) {
+      epoch_number_ = find_position(p.step).epoch;
       epoch_ = {};
     }
     if (p.input != input_) window_ = {};  // a mean of both speeds would be that of neither
@@ -343,22 +343,22 @@ class ProgressHook : public Hook {
   int columns() const { return facts_.columns ? facts_.columns() : kDefaultColumns; }
 
   // The position in the run and in its epoch, counted from 1.
-  struct Place {
+  struct EpochPosition {
     std::int64_t epoch, epochs, step, steps;
   };
-  Place find_place(std::int64_t step) const {
+  EpochPosition find_position(std::int64_t step) const {
     const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
     const auto to_epoch = [&](std::int64_t s) { return (s + per_epoch - 1) / per_epoch; };
     const std::int64_t epoch = to_epoch(step);
     return {epoch, to_epoch(info_.total_steps), step - (epoch - 1) * per_epoch,
             std::min(per_epoch, info_.total_steps - (epoch - 1) * per_epoch)};
   }
-  Place place() const { return find_place(window_.last().step); }
+  EpochPosition position() const { return find_position(window_.last().step); }
 
   // Returns the time left. While features are computed, it is that of the epoch, because the speed
   // of later epochs is not known yet.
   std::string eta() const {
-    const Place at = place();
+    const EpochPosition at = position();
     const bool is_slow_epoch = input_ == StepInput::kNewFeatures && at.epoch < at.epochs;
     const std::int64_t left =
         is_slow_epoch ? at.steps - at.step : info_.total_steps - window_.last().step;
@@ -381,7 +381,7 @@ class ProgressHook : public Hook {
 
   // Returns a line of a log: "epoch 1/3  step 4/20  loss 0.2500 ...".
   std::string log_line() const {
-    const Place at = place();
+    const EpochPosition at = position();
     std::vector<std::string> fields{concat("epoch ", at.epoch, "/", at.epochs),
                                     concat("step ", window_.last().step, "/", info_.total_steps),
                                     loss(window_),
@@ -397,7 +397,7 @@ class ProgressHook : public Hook {
 
   // Returns the line of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
   std::string terminal_line() {
-    const Place at = place();
+    const EpochPosition at = position();
     const std::string head = concat("epoch ", align(at.epoch, at.epochs), "/", at.epochs, "  ",
                                     align(at.step, at.steps), "/", at.steps);
     // The time left is not shown at first: the first steps are slow, so that it would be wrong.

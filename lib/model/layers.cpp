@@ -275,7 +275,7 @@ ValueId add(const config::BatchNormLayer& layer, LayerSite& site) {
   return made[0];
 }
 
-ValueId group_norm(const config::GroupNormLayer& layer, bool of_pixels, LayerSite& site) {
+ValueId group_norm(const config::GroupNormLayer& layer, bool per_pixel, LayerSite& site) {
   const ValueId x = only_input(site);
   const std::int64_t channels = count_channels(site, x);
   const ValueId gamma =
@@ -283,7 +283,7 @@ ValueId group_norm(const config::GroupNormLayer& layer, bool of_pixels, LayerSit
   const ValueId beta =
       scale_or_shift(site, "beta", layer.center, channels, layer.beta_initializer, 0);
   const std::int64_t groups = layer.groups == -1 ? channels : layer.groups;
-  return emit(site, graph::GroupNorm{groups, of_pixels, static_cast<float>(layer.epsilon)},
+  return emit(site, graph::GroupNorm{groups, per_pixel, static_cast<float>(layer.epsilon)},
               {x, gamma, beta});
 }
 

@@ -27,8 +27,9 @@ constexpr char kRecordedStep[] = "recorded_step";  // only where it is not the c
 // For single keys see config::resume_changes().
 checkpoint::Metadata identity(const data::Datasets& data, const TrainingPlan& plan) {
   return {{"global batch", std::to_string(plan.batch)},
-          {keys::kShard,
-           plan.repetitions > 1 ? concat("off over ", plan.repetitions, " replicas") : "sample"},
+          {keys::kShard, plan.passes_per_epoch > 1
+                             ? concat("off over ", plan.passes_per_epoch, " replicas")
+                             : "sample"},
           {kTrainingData, data.train ? data.train->fingerprint() : ""}};
 }
 

@@ -94,24 +94,24 @@ TEST_CASE("GroupNorm: groups and pixels match the reference") {
   struct Spec {
     Shape shape;
     std::int64_t groups;
-    bool of_pixels;
+    bool per_pixel;
   };
   for (const Spec& spec : {Spec{{kBatch, 12}, 1, true}, Spec{{kBatch, 12}, 3, false},
                            Spec{{kBatch, 3, 4, 5}, 1, true}, Spec{{kBatch, 5, 6, 32}, 1, true},
                            Spec{{kBatch, 3, 4, 6}, 2, false}, Spec{{kBatch, 9, 9, 20}, 5, false},
                            Spec{{kBatch, 4, 4, 7}, 7, false}, Spec{{kBatch, 4, 4, 7}, 1, false}}) {
     for (const float epsilon : {1e-3f, 0.5f}) {
-      check({concat(spec.groups, spec.of_pixels ? " of pixels " : " of images ",
+      check({concat(spec.groups, spec.per_pixel ? " of pixels " : " of images ",
                     to_string(spec.shape), " epsilon ", epsilon),
              [=](Builder& b) {
                const std::int64_t channels = spec.shape[spec.shape.rank() - 1];
                const ValueId x = b.input(spec.shape, {-1, 3}), dy = b.input(spec.shape);
                const ValueId gamma = b.parameter({channels}, {0.5, 1.5});
                const ValueId beta = b.parameter({channels});
-               b.output(b.add1(graph::GroupNorm{spec.groups, spec.of_pixels, epsilon},
+               b.output(b.add1(graph::GroupNorm{spec.groups, spec.per_pixel, epsilon},
                                {x, gamma, beta}));
                for (const ValueId id :
-                    b.add(graph::GroupNormBackward{spec.groups, spec.of_pixels, epsilon},
+                    b.add(graph::GroupNormBackward{spec.groups, spec.per_pixel, epsilon},
                           {x, dy, gamma})) {
                  b.output(id);
                }
@@ -126,7 +126,7 @@ TEST_CASE("GroupNorm: no digits are lost where the mean is far from zero") {
   struct Spec {
     Shape shape;
     std::int64_t groups;
-    bool of_pixels;
+    bool per_pixel;
   };
   // A deviation of 2 at a mean of 200.
   const double low = 200 - 2 * std::sqrt(3.0), high = 200 + 2 * std::sqrt(3.0);
@@ -134,16 +134,16 @@ TEST_CASE("GroupNorm: no digits are lost where the mean is far from zero") {
                            Spec{{kBatch, 5, 5, 515}, 1, true}, Spec{{kBatch, 28, 28, 64}, 2, false},
                            Spec{{kBatch, 28, 28, 24}, 8, false}}) {
     check(
-        {concat(spec.groups, spec.of_pixels ? " of pixels " : " of images ", to_string(spec.shape),
+        {concat(spec.groups, spec.per_pixel ? " of pixels " : " of images ", to_string(spec.shape),
                 " around 200"),
          [=](Builder& b) {
            const std::int64_t channels = spec.shape[spec.shape.rank() - 1];
            const ValueId x = b.input(spec.shape, {low, high}), dy = b.input(spec.shape);
            const ValueId gamma = b.parameter({channels}, {0.5, 1.5});
            const ValueId beta = b.parameter({channels});
-           b.output(b.add1(graph::GroupNorm{spec.groups, spec.of_pixels, 1e-3f}, {x, gamma, beta}));
+           b.output(b.add1(graph::GroupNorm{spec.groups, spec.per_pixel, 1e-3f}, {x, gamma, beta}));
            for (const ValueId id : b.add(
-                    graph::GroupNormBackward{spec.groups, spec.of_pixels, 1e-3f}, {x, dy, gamma})) {
+                    graph::GroupNormBackward{spec.groups, spec.per_pixel, 1e-3f}, {x, dy, gamma})) {
              b.output(id);
            }
          },

@@ -61,7 +61,7 @@ TEST_CASE("progress: the first lines show resume, replicas and other properties 
           i.replicas = 3;
           i.servers = "3 workers, 1 parameter server, asynchronous";
         }) == "3 workers, 1 parameter server, asynchronous\n");
-  CHECK(opening([](RunInfo& i) { i.repetitions = 2; }) ==
+  CHECK(opening([](RunInfo& i) { i.passes_per_epoch = 2; }) ==
         "each goes through all samples in an order of its own: an epoch is 2 times the training "
         "split\n");
   CHECK(opening([](RunInfo& i) {

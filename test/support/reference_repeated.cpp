@@ -19,7 +19,7 @@ std::int64_t repeated(const Shape& x, const Shape& part, std::int64_t i) {
 template <class Op, class F>
 void each_of_groups(const Op& op, const Tensor& x, const F& f) {
   const std::int64_t channels = x.channels(), width = channels / op.groups;
-  const std::int64_t rows = op.of_pixels ? 1 : x.size() / channels / x.shape[0];
+  const std::int64_t rows = op.per_pixel ? 1 : x.size() / channels / x.shape[0];
   for (std::int64_t i = 0; i < x.size(); ++i) {
     const std::int64_t c = i % channels;
     f(static_cast<std::size_t>(i / channels / rows * op.groups + c / width), c, i);

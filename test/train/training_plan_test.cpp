@@ -158,7 +158,7 @@ TEST_CASE("training plan: every replica reads all samples in an epoch without sh
   config.parallel.replicas = 2;
   config.parallel.shard = config::Parallel::Shard::kOff;
   const train::TrainingPlan plan = train::plan_steps(config, 100, 3);
-  CHECK(plan.repetitions == 6);
+  CHECK(plan.passes_per_epoch == 6);
   CHECK(plan.batch == 48);
   CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4
   CHECK(plan.steps_per_epoch == 7);

@@ -67,7 +67,7 @@ void expect_regular(const Path& path, const struct stat& info) {
 }
 
 // Reads the first `most` bytes, or fewer of a smaller file.
-std::size_t read_start(const Path& path, std::size_t most,
+std::size_t read_start(const Path& path, std::size_t max_bytes,
                        const std::function<std::uint8_t*(std::size_t)>& allocate) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer before its type can be checked.
   Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -75,7 +75,7 @@ std::size_t read_start(const Path& path, std::size_t most,
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
-  const std::size_t size = std::min<std::size_t>(most, info.st_size);
+  const std::size_t size = std::min<std::size_t>(max_bytes, info.st_size);
   std::uint8_t* memory = allocate(size);
   std::size_t done = 0;
   while (done < size) {
@@ -89,9 +89,10 @@ std::size_t read_start(const Path& path, std::size_t most,
 }
 
 template <class Content>
-Content read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+Content read_all(const Path& path,
+                 std::size_t max_bytes = std::numeric_limits<std::size_t>::max()) {
   Content content;
-  const std::size_t size = read_start(path, most, [&](std::size_t bytes) {
+  const std::size_t size = read_start(path, max_bytes, [&](std::size_t bytes) {
     content.resize(bytes);
     return reinterpret_cast<std::uint8_t*>(content.data());
   });

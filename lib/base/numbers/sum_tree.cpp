@@ -26,20 +26,20 @@ std::size_t root_count(std::int64_t first, std::int64_t last) {
 }
 
 std::size_t max_waiting_roots(std::int64_t first, std::int64_t last) {
-  std::size_t most = 0;
+  std::size_t max_roots = 0;
   for (std::int64_t leaf = first; leaf < last; ++leaf) {
-    most = std::max(most, root_count(first, leaf));
+    max_roots = std::max(max_roots, root_count(first, leaf));
   }
-  return most;
+  return max_roots;
 }
 
 std::size_t max_rank_roots(std::int64_t leaves, std::int64_t ranks) {
-  std::size_t most = 0;
+  std::size_t max_roots = 0;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const Partition own = partition(leaves, ranks, rank);
-    most = std::max(most, root_count(own.first, own.first + own.count));
+    const Partition share = partition(leaves, ranks, rank);
+    max_roots = std::max(max_roots, root_count(share.first, share.first + share.count));
   }
-  return most;
+  return max_roots;
 }
 
 int completed_roots(std::int64_t first, std::int64_t leaf) {
@@ -67,15 +67,15 @@ bool has_one_root_per_rank(std::int64_t leaves, std::int64_t ranks) {
 Partition rank_samples(std::int64_t samples, std::int64_t leaves, std::int64_t ranks,
                        std::int64_t rank) {
   if (leaves == 0) return partition(samples, ranks, rank);
-  const Partition mine = partition(leaves, ranks, rank);
-  const std::int64_t first = samples * mine.first / leaves;
-  return {first, samples * (mine.first + mine.count) / leaves - first};
+  const Partition share = partition(leaves, ranks, rank);
+  const std::int64_t first = samples * share.first / leaves;
+  return {first, samples * (share.first + share.count) / leaves - first};
 }
 
 std::int64_t max_rank_samples(std::int64_t samples, std::int64_t leaves, std::int64_t ranks) {
   if (leaves == 0) return (samples + ranks - 1) / ranks;
-  const std::int64_t most = (leaves + ranks - 1) / ranks;
-  return (samples * most + leaves - 1) / leaves;
+  const std::int64_t rank_leaves = (leaves + ranks - 1) / ranks;
+  return (samples * rank_leaves + leaves - 1) / leaves;
 }
 
 }  // namespace trainer

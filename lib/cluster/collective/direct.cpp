@@ -57,59 +57,61 @@ void direct_broadcast(Transport& transport, std::span<std::byte> bytes, int root
   run(transport, std::move(exchanges));
 }
 
-void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
+void direct_all_gather(Transport& transport, std::span<const std::byte> sent,
                        std::span<std::byte> all) {
   std::vector<Exchange> exchanges;
   for (int rank = 0; rank < transport.size; ++rank) {
-    const std::span<std::byte> part = all.subspan(rank * mine.size(), mine.size());
+    const std::span<std::byte> part = all.subspan(rank * sent.size(), sent.size());
     if (rank == transport.rank) {
-      std::memmove(part.data(), mine.data(), mine.size());
+      std::memmove(part.data(), sent.data(), sent.size());
     } else {
-      exchanges.push_back({rank, mine, part});
+      exchanges.push_back({rank, sent, part});
     }
   }
   run(transport, std::move(exchanges));
 }
 
 void direct_sum(Transport& transport, std::span<std::int64_t> values) {
-  const std::vector<std::int64_t> mine(values.begin(), values.end());
-  std::vector<std::int64_t> all(mine.size() * transport.size);
-  direct_all_gather(transport, std::as_bytes(std::span(mine)),
+  const std::vector<std::int64_t> sent(values.begin(), values.end());
+  std::vector<std::int64_t> all(sent.size() * transport.size);
+  direct_all_gather(transport, std::as_bytes(std::span(sent)),
                     std::as_writable_bytes(std::span(all)));
   std::ranges::fill(values, 0);
-  for (std::size_t at = 0; at < all.size(); at += mine.size()) {
-    add(values.data(), values.data(), all.data() + at, mine.size());
+  for (std::size_t at = 0; at < all.size(); at += sent.size()) {
+    add(values.data(), values.data(), all.data() + at, sent.size());
   }
 }
 
 template <class T>
 void direct_ring(Transport& transport, std::span<T> values, std::vector<T>& scratch) {
   const std::size_t ranks = transport.size;
-  const std::size_t own = transport.rank;
+  const std::size_t this_rank = transport.rank;
   // Gloo divides the values into two segments per rank, each of at most a megabyte.
   const std::size_t length = 2 * ((values.size() + 2 * ranks - 1) / (2 * ranks));
   const auto part = [&](std::size_t rank) {
     const std::size_t first = std::min(values.size(), rank * length);
     return values.subspan(first, std::min(values.size() - first, length));
   };
-  const std::span<T> mine = part(own);
-  scratch.resize(ranks * mine.size());
+  const std::span<T> own_part = part(this_rank);
+  scratch.resize(ranks * own_part.size());
   const auto received = [&](std::size_t rank) {
-    return rank == own ? mine : std::span<T>(scratch).subspan(rank * mine.size(), mine.size());
+    return rank == this_rank
+               ? own_part
+               : std::span<T>(scratch).subspan(rank * own_part.size(), own_part.size());
   };
   std::vector<Exchange> scatter, gather;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (rank == own) continue;
+    if (rank == this_rank) continue;
     const int peer = static_cast<int>(rank);
     scatter.push_back({peer, std::as_bytes(part(rank)), std::as_writable_bytes(received(rank))});
-    gather.push_back({peer, std::as_bytes(mine), std::as_writable_bytes(part(rank))});
+    gather.push_back({peer, std::as_bytes(own_part), std::as_writable_bytes(part(rank))});
   }
   run(transport, std::move(scatter));
   // The part travels from the rank before its owner down to the owner, which adds its values last.
-  const std::span<T> sum = received((own + ranks - 1) % ranks);
+  const std::span<T> sum = received((this_rank + ranks - 1) % ranks);
   for (std::size_t distance = 2; distance <= ranks; ++distance) {
-    const std::span<T> next = received((own + ranks - distance) % ranks);
-    add(distance == ranks ? mine.data() : sum.data(), sum.data(), next.data(), sum.size());
+    const std::span<T> next = received((this_rank + ranks - distance) % ranks);
+    add(distance == ranks ? own_part.data() : sum.data(), sum.data(), next.data(), sum.size());
   }
   run(transport, std::move(gather));
 }

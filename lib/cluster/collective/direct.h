@@ -22,7 +22,7 @@ bool is_direct(std::size_t bytes_of_all_ranks, int ranks);
 // These do the work of the functions of the same names of Communicator, and throw the errors of
 // Transport.
 void direct_broadcast(Transport& transport, std::span<std::byte> bytes, int root);
-void direct_all_gather(Transport& transport, std::span<const std::byte> mine,
+void direct_all_gather(Transport& transport, std::span<const std::byte> sent,
                        std::span<std::byte> all);
 void direct_sum(Transport& transport, std::span<std::int64_t> values);
 

@@ -84,16 +84,16 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    if (mine.empty()) return;
-    run(concat("all_gather of ", mine.size(), " bytes"), [&] {
+  void all_gather(std::span<const std::byte> sent, std::span<std::byte> all) override {
+    if (sent.empty()) return;
+    run(concat("all_gather of ", sent.size(), " bytes"), [&] {
       if (is_direct(all.size(), size())) {
-        direct_all_gather(*transport_, mine, all);
+        direct_all_gather(*transport_, sent, all);
         return;
       }
       gloo::AllgatherOptions options(context_);
       // Gloo takes no pointer to const, but only reads.
-      options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(mine.data())), mine.size());
+      options.setInput(reinterpret_cast<char*>(const_cast<std::byte*>(sent.data())), sent.size());
       options.setOutput(reinterpret_cast<char*>(all.data()), all.size());
       gloo::allgather(options);
     });

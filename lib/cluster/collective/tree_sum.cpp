@@ -23,8 +23,8 @@ void TreeSum::set_leaves(std::int64_t leaves) {
   blocks_.clear();
   root_counts_.clear();
   for (int rank = 0; rank < context_->size; ++rank) {
-    const Partition own = partition(leaves, context_->size, rank);
-    const std::vector<TreeBlock> roots = tree_roots(own.first, own.first + own.count);
+    const Partition share = partition(leaves, context_->size, rank);
+    const std::vector<TreeBlock> roots = tree_roots(share.first, share.first + share.count);
     blocks_.insert(blocks_.end(), roots.begin(), roots.end());
     root_counts_.push_back(std::ssize(roots));
   }
@@ -66,17 +66,17 @@ void TreeSum::sum_piece(std::span<float* const> roots, std::size_t first, std::s
     sources_.push_back(received_.data() + block * length(rank));
   }
   slices_.resize((ranks + 1) * slice);
-  float* own = slices_.data() + ranks * slice;
+  float* own_slice = slices_.data() + ranks * slice;
   const auto sum = [](float* out, const float* a, const float* b, std::int64_t n) {
     add(out, a, b, n);
   };
   const auto own_length = static_cast<std::int64_t>(length(rank));
   for (std::int64_t at = 0; at < own_length; at += kTreeChunk) {
     complete_tree(std::span<const TreeBlock>(blocks_), sources_.data(), at,
-                  std::min(kTreeChunk, own_length - at), own + at, sum);
+                  std::min(kTreeChunk, own_length - at), own_slice + at, sum);
   }
 
-  direct_all_gather(transport_, std::as_bytes(std::span(own, slice)),
+  direct_all_gather(transport_, std::as_bytes(std::span(own_slice, slice)),
                     std::as_writable_bytes(std::span(slices_).first(ranks * slice)));
   std::copy_n(slices_.data(), count, roots[0] + first);
 }

@@ -244,7 +244,7 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
   newcomer.address = local_host(connection.socket);
   if (!proves_secret(connection, newcomer.challenge, proof, rank)) {
     count_rejection(connection, "it does not have the secret of the job");
-    refuse(connection, kWrong,
+    reject(connection, kWrong,
            concat("this rank and rank 0 do not have the same secret",
                   options_.secret.empty() ? " (rank 0 has none)" : "",
                   "; give all ranks the same TRAINER_SECRET or --secret-file"));
@@ -271,29 +271,29 @@ bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int
   const std::string who =
       concat(newcomer.name, " on ", newcomer.host, " (process ", newcomer.process, ")");
   if (job != options_.job) {  // checked first: errors of this job do not concern ranks of another
-    refuse(connection, kLater,
+    reject(connection, kLater,
            concat("another job listens there: '", options_.job, "', not '", job, "'"));
-  } else if (refused_) {
-    refuse(connection, refusal_, refused_message_);
+  } else if (is_rejected_) {
+    reject(connection, rejection_, rejection_message_);
   } else if (running_) {
-    refuse(connection, kLater, "a job with all its ranks is already running there");
+    reject(connection, kLater, "a job with all its ranks is already running there");
   } else if (size != static_cast<int>(ranks_.size()) || rank < 0 || rank >= size) {
-    refuse_all(kWrong, concat(who, " is rank ", rank, " of ", size, ", but rank 0 counts ",
+    reject_all(kWrong, concat(who, " is rank ", rank, " of ", size, ", but rank 0 counts ",
                               ranks_.size(), " ranks; start all of them with the same size"));
-    refuse(connection, kWrong, refused_message_);
+    reject(connection, kWrong, rejection_message_);
   } else if (const Rank& holder = ranks_[rank]; holder.joined) {
-    refuse(connection, kWrong,
+    reject(connection, kWrong,
            concat("rank ", rank, " is taken by ", describe(rank),
                   "; two processes were given the same ",
                   "task, or one of an earlier start still waits"));
   } else if (newcomer.cluster != options_.cluster) {
-    refuse_all(kWrong, concat(who, " has another cluster than rank 0: ",
+    reject_all(kWrong, concat(who, " has another cluster than rank 0: ",
                               difference(newcomer.cluster, options_.cluster)));
-    refuse(connection, kWrong, refused_message_);
+    reject(connection, kWrong, rejection_message_);
   } else if (newcomer.version != options_.version) {
-    refuse_all(kWrong, concat(who, " runs version ", newcomer.version, ", but rank 0 runs ",
+    reject_all(kWrong, concat(who, " runs version ", newcomer.version, ", but rank 0 runs ",
                               options_.version));
-    refuse(connection, kWrong, refused_message_);
+    reject(connection, kWrong, rejection_message_);
   } else {
     return true;
   }
@@ -427,14 +427,14 @@ void Coordinator::check_silence() {
 }
 
 void Coordinator::check_join_deadline() {
-  if (running_ || refused_ || network_.now() - started_ < options_.join_timeout) return;
+  if (running_ || is_rejected_ || network_.now() - started_ < options_.join_timeout) return;
   std::string missing;
   int count = 0;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (ranks_[r].joined) continue;
     missing += (count++ > 0 ? ", " : "") + options_.names[r];
   }
-  refuse_all(kMissing, concat(count, " of ", ranks_.size(), " ranks did not join within ",
+  reject_all(kMissing, concat(count, " of ", ranks_.size(), " ranks did not join within ",
                               seconds(options_.join_timeout), ": ", missing));
 }
 
@@ -447,18 +447,18 @@ void Coordinator::lose(int rank, const std::string& reason) {
       Writer(kLost).number(static_cast<std::uint64_t>(rank)).text(describe(rank) + " " + reason)));
 }
 
-void Coordinator::refuse(Connection& connection, std::uint64_t refusal,
+void Coordinator::reject(Connection& connection, std::uint64_t rejection,
                          const std::string& message) {
-  connection.out += Writer(kReject).number(refusal).text(message).finish();
+  connection.out += Writer(kReject).number(rejection).text(message).finish();
   connection.closing = true;
 }
 
-void Coordinator::refuse_all(std::uint64_t refusal, const std::string& message) {
-  refused_ = true;
-  refusal_ = refusal;
-  refused_message_ = message;
+void Coordinator::reject_all(std::uint64_t rejection, const std::string& message) {
+  is_rejected_ = true;
+  rejection_ = rejection;
+  rejection_message_ = message;
   for (const auto& connection : connections_) {
-    if (connection->open && connection->rank >= 0) refuse(*connection, refusal, message);
+    if (connection->open && connection->rank >= 0) reject(*connection, rejection, message);
   }
 }
 

@@ -87,8 +87,8 @@ class Coordinator {
   void lose(int rank, const std::string& reason);
   bool proves_secret(const Connection& connection, const std::string& challenge,
                      const std::string& proof, int rank) const;
-  void refuse(Connection& connection, std::uint64_t refusal, const std::string& message);
-  void refuse_all(std::uint64_t refusal, const std::string& message);
+  void reject(Connection& connection, std::uint64_t rejection, const std::string& message);
+  void reject_all(std::uint64_t rejection, const std::string& message);
   void send(int rank, Writer& message);
   void send_all(Writer message);
   void flush();
@@ -108,9 +108,9 @@ class Coordinator {
   std::map<std::string, Agreement> agreements_;
   bool running_ = false;  // all ranks have been here
   Clock::time_point running_since_{};
-  bool refused_ = false;  // the job will not come to be
-  std::string refused_message_;
-  std::uint64_t refusal_ = 0;
+  bool is_rejected_ = false;  // the job will not come to be
+  std::string rejection_message_;
+  std::uint64_t rejection_ = 0;
   bool lost_ = false;
   std::uint64_t progress_ = 0;  // heartbeats that differed from the rank's last one
   std::uint64_t rejected_ = 0;  // connections, closed ones included

@@ -32,24 +32,25 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
   const auto deadline = network->now() + timeout;
   // The coordinator's deadline comes first, because its message names the missing ranks.
   const auto patience = deadline + timeout / 10 + kReplyTimeout;
-  std::string reason = "no answer", refusal;
+  std::string reason = "no answer", rejection;
   for (auto pause = kMinJoinPause; network->now() < deadline;
        pause = std::min(pause * 3 / 2, kMaxJoinPause)) {
     socket_ = network->connect_to(identity.master, deadline, reason);
-    if (socket_ && greet(identity, options, deadline, patience, reason, refusal)) return;
+    if (socket_ && greet(identity, options, deadline, patience, reason, rejection)) return;
     network->sleep(std::min(pause, std::chrono::duration_cast<Milliseconds>(
                                        std::max(deadline - network->now(), Clock::duration(0)))));
   }
   // A rejection by the coordinator explains more than that it has ended since.
-  throw PeerError(concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
-                         to_string(identity.master), " for ", seconds(timeout),
-                         ", the limit of parallel.timeout: ", refusal.empty() ? reason : refusal));
+  throw PeerError(
+      concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
+             to_string(identity.master), " for ", seconds(timeout),
+             ", the limit of parallel.timeout: ", rejection.empty() ? reason : rejection));
 }
 
 // Returns false when another attempt may succeed.
 bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& options,
                              Clock::time_point deadline, Clock::time_point patience,
-                             std::string& reason, std::string& refusal) {
+                             std::string& reason, std::string& rejection) {
   in_.clear();
   // The coordinator sends the first message. A process that accepts connections and sends nothing
   // is another program; the coordinator may listen there later.
@@ -61,27 +62,28 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
     reason = "the process that listens there is not rank 0 of this program";
     return false;
   }
-  const std::string theirs = challenge.text(), mine = draw_secret(16);
-  std::string hello = Writer(kHello)
-                          .number(kProtocol)
-                          .text(identity.job)
-                          .number(static_cast<std::uint64_t>(identity.rank))
-                          .number(static_cast<std::uint64_t>(identity.size))
-                          .text(short_name(identity))
-                          .text(options.version)
-                          .text(cluster_text(identity))
-                          .text(host_name())
-                          .number(static_cast<std::uint64_t>(::getpid()))
-                          .text(mine)
-                          .text(compute_proof(options.secret, {kHelloProof, theirs, mine,
-                                                               std::to_string(identity.rank)}))
-                          .finish();
+  const std::string peer_challenge = challenge.text(), own_challenge = draw_secret(16);
+  std::string hello =
+      Writer(kHello)
+          .number(kProtocol)
+          .text(identity.job)
+          .number(static_cast<std::uint64_t>(identity.rank))
+          .number(static_cast<std::uint64_t>(identity.size))
+          .text(short_name(identity))
+          .text(options.version)
+          .text(cluster_text(identity))
+          .text(host_name())
+          .number(static_cast<std::uint64_t>(::getpid()))
+          .text(own_challenge)
+          .text(compute_proof(options.secret, {kHelloProof, peer_challenge, own_challenge,
+                                               std::to_string(identity.rank)}))
+          .finish();
   if (!transmit(socket_, hello)) return false;
   members.resize(identity.size);
   const std::string answer = wait_message(patience, reason);
   return !answer.empty() &&
-         read_answer(answer, compute_proof(options.secret, {kWelcomeProof, mine}), options.secret,
-                     refusal);
+         read_answer(answer, compute_proof(options.secret, {kWelcomeProof, own_challenge}),
+                     options.secret, rejection);
 }
 
 // Returns "" when the connection closed or the deadline passed.
@@ -106,18 +108,18 @@ std::string Rendezvous::Link::wait_message(Clock::time_point deadline, std::stri
 }
 
 bool Rendezvous::Link::read_answer(const std::string& message, const std::string& welcome_proof,
-                                   const std::string& secret, std::string& refusal) {
+                                   const std::string& secret, std::string& rejection) {
   Reader reader(message);
   if (reader.kind() == kReject) {
     const std::uint64_t kind = reader.number();
-    refusal = reader.text();
-    if (kind == kWrong) throw ConfigError({}, refusal);
-    if (kind == kMissing) throw PeerError(refusal);
+    rejection = reader.text();
+    if (kind == kWrong) throw ConfigError({}, rejection);
+    if (kind == kMissing) throw PeerError(rejection);
     return false;
   }
   if (reader.kind() != kWelcome) throw PeerError("rank 0 answers what was not asked");
   if (!same_secret(reader.text(), welcome_proof)) {
-    refusal = "the process that listens there does not have the secret of the job";
+    rejection = "the process that listens there does not have the secret of the job";
     return false;
   }
   generation = reader.number();

@@ -69,9 +69,9 @@ class Rendezvous::Link {
  private:
   void join(const Identity& identity, const RendezvousOptions& options);
   bool greet(const Identity& identity, const RendezvousOptions& options, Clock::time_point deadline,
-             Clock::time_point patience, std::string& reason, std::string& refusal);
+             Clock::time_point patience, std::string& reason, std::string& rejection);
   bool read_answer(const std::string& message, const std::string& welcome_proof,
-                   const std::string& secret, std::string& refusal);
+                   const std::string& secret, std::string& rejection);
   std::string wait_message(Clock::time_point deadline, std::string& reason);
   void serve();
   bool read_messages();

@@ -154,17 +154,18 @@ class PeerConnector {
 
   // Returns false when the other end has closed.
   bool greet(const PeerConnection& other) const {
-    std::string theirs(kChallengeBytes, '\0'), answer(kProofBytes, '\0');
-    if (!read_all(other.socket, other.rank, theirs)) return false;
+    std::string peer_challenge(kChallengeBytes, '\0'), answer(kProofBytes, '\0');
+    if (!read_all(other.socket, other.rank, peer_challenge)) return false;
     Greeting greeting{rank_, {}, {}};
-    const std::string mine = draw_secret(kChallengeBytes / 2);
-    mine.copy(greeting.challenge, kChallengeBytes);
-    proof("caller", rank_, other.rank, theirs + mine).copy(greeting.proof, kProofBytes);
+    const std::string own_challenge = draw_secret(kChallengeBytes / 2);
+    own_challenge.copy(greeting.challenge, kChallengeBytes);
+    proof("caller", rank_, other.rank, peer_challenge + own_challenge)
+        .copy(greeting.proof, kProofBytes);
     if (!send_with(other.socket, std::as_bytes(std::span(&greeting, 1)), other.memory)) {
       return false;
     }
     if (!read_all(other.socket, other.rank, answer)) return false;
-    if (!same_secret(answer, proof("called", other.rank, rank_, mine))) {
+    if (!same_secret(answer, proof("called", other.rank, rank_, own_challenge))) {
       throw std::runtime_error(
           concat("what listens in the place of rank ", other.rank, " does not belong to this job"));
     }

@@ -66,12 +66,12 @@ SharedRing::SharedRing(const Socket& memory, int end) : end_(end) {
 
 SharedRing::~SharedRing() { ::munmap(memory_, sizeof(Memory)); }
 
-SharedRing::Side& SharedRing::mine() const { return memory_->sides[end_]; }
+SharedRing::Side& SharedRing::own_side() const { return memory_->sides[end_]; }
 SharedRing::Side& SharedRing::theirs() const { return memory_->sides[1 - end_]; }
 std::byte* SharedRing::find_data(int end) const { return memory_->data[end]; }
 
 std::size_t SharedRing::write(std::span<const std::byte> out) {
-  std::uint64_t at = mine().written.load(std::memory_order_relaxed);
+  std::uint64_t at = own_side().written.load(std::memory_order_relaxed);
   const std::uint64_t used = at - theirs().read.load(std::memory_order_acquire);
   if (used > kCapacity) throw std::runtime_error("the other end claims to have read too much");
   const std::size_t room = kCapacity - used;
@@ -81,35 +81,35 @@ std::size_t SharedRing::write(std::span<const std::byte> out) {
   const std::size_t first = std::min(bytes, kCapacity - place);
   std::memcpy(find_data(end_) + place, out.data(), first);
   std::memcpy(find_data(end_), out.data() + first, bytes - first);
-  mine().written.store(at + whole_lines(bytes), std::memory_order_seq_cst);
+  own_side().written.store(at + whole_lines(bytes), std::memory_order_seq_cst);
   return bytes;
 }
 
-std::span<const std::byte> SharedRing::readable(std::size_t most) const {
-  const std::uint64_t at = mine().read.load(std::memory_order_relaxed);
+std::span<const std::byte> SharedRing::readable(std::size_t max_bytes) const {
+  const std::uint64_t at = own_side().read.load(std::memory_order_relaxed);
   const std::size_t there = theirs().written.load(std::memory_order_acquire) - at;
   const std::size_t place = at % kCapacity;
-  return {find_data(1 - end_) + place, std::min({there, most, kCapacity - place})};
+  return {find_data(1 - end_) + place, std::min({there, max_bytes, kCapacity - place})};
 }
 
 void SharedRing::consume(std::size_t bytes) {
-  const std::uint64_t at = mine().read.load(std::memory_order_relaxed);
-  mine().read.store(at + whole_lines(bytes), std::memory_order_seq_cst);
+  const std::uint64_t at = own_side().read.load(std::memory_order_relaxed);
+  own_side().read.store(at + whole_lines(bytes), std::memory_order_seq_cst);
 }
 
 bool SharedRing::has_room() const {
-  return mine().written.load(std::memory_order_relaxed) -
+  return own_side().written.load(std::memory_order_relaxed) -
              theirs().read.load(std::memory_order_seq_cst) <
          kCapacity;
 }
 
 bool SharedRing::has_data() const {
   return theirs().written.load(std::memory_order_seq_cst) !=
-         mine().read.load(std::memory_order_relaxed);
+         own_side().read.load(std::memory_order_relaxed);
 }
 
-void SharedRing::begin_sleep() { mine().sleeps.store(1, std::memory_order_seq_cst); }
-void SharedRing::end_sleep() { mine().sleeps.store(0, std::memory_order_relaxed); }
+void SharedRing::begin_sleep() { own_side().sleeps.store(1, std::memory_order_seq_cst); }
+void SharedRing::end_sleep() { own_side().sleeps.store(0, std::memory_order_relaxed); }
 
 bool SharedRing::must_wake() {
   return theirs().sleeps.load(std::memory_order_seq_cst) != 0 &&

@@ -33,7 +33,7 @@ class SharedRing {
   std::size_t write(std::span<const std::byte> out);
   // Returns at most `most` received bytes as one piece; more may follow at the start of the memory.
   // `most` is what is left of the message, or whole cache lines.
-  std::span<const std::byte> readable(std::size_t most) const;
+  std::span<const std::byte> readable(std::size_t max_bytes) const;
   // The first `bytes` of readable() may be overwritten.
   void consume(std::size_t bytes);
 
@@ -49,7 +49,7 @@ class SharedRing {
  private:
   struct Side;
   struct Memory;
-  Side& mine() const;
+  Side& own_side() const;
   Side& theirs() const;
   std::byte* find_data(int end) const;
 

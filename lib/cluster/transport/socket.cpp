@@ -114,10 +114,10 @@ Socket listen_at(const Address& address) {
   Socket socket;
   socklen_t length = 0;
   sockaddr_storage storage{};
-  if (const std::string own = own_address(address.host);
-      !own.empty() || is_loopback(address.host)) {
+  if (const std::string local = own_address(address.host);
+      !local.empty() || is_loopback(address.host)) {
     std::string reason;
-    const AddressList list = resolve(own.empty() ? address.host : own, address.port, reason);
+    const AddressList list = resolve(local.empty() ? address.host : local, address.port, reason);
     if (!list) wrong(to_string(address), reason);
     socket = Socket(::socket(list->ai_family, kStreamSocketType, 0));
     length = list->ai_addrlen;
@@ -241,10 +241,10 @@ std::optional<std::string> take_message(std::string& buffer) {
   return message;
 }
 
-bool receive(const Socket& socket, std::string& buffer, std::size_t most) {
+bool receive(const Socket& socket, std::string& buffer, std::size_t max_bytes) {
   char chunk[65536];
   while (true) {
-    if (buffer.size() >= most) return true;
+    if (buffer.size() >= max_bytes) return true;
     const ssize_t got = ::recv(socket.get(), chunk, sizeof chunk, 0);
     if (got > 0) {
       buffer.append(chunk, got);

@@ -102,7 +102,7 @@ std::optional<std::string> take_message(std::string& buffer);
 
 // Reads what is there into `buffer`, which is not read into once it holds `most` bytes. False when
 // the other end has closed or was reset.
-bool receive(const Socket& socket, std::string& buffer, std::size_t most = std::string::npos);
+bool receive(const Socket& socket, std::string& buffer, std::size_t max_bytes = std::string::npos);
 // Writes as much as fits and removes it from `buffer`. False when the connection is gone.
 bool transmit(const Socket& socket, std::string& buffer);
 

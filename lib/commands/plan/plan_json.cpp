@@ -76,7 +76,7 @@ void add_steps(const PlanReport& plan, const train::TrainingPlan& steps, Json& j
   }
   json["accumulate"] = steps.accumulate;
   json["global_batch"] = steps.batch * steps.accumulate;
-  json["passes_per_epoch"] = steps.repetitions;
+  json["passes_per_epoch"] = steps.passes_per_epoch;
   json["steps_per_epoch"] = steps.steps_per_epoch;
   json["samples_left_out_per_epoch"] = steps.left_out;
   json["total_steps"] = steps.total_steps;

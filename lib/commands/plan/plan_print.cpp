@@ -324,9 +324,9 @@ void print_steps(const PlanReport& plan, std::ostream& out, std::optional<int> c
     table.add({"optimizer's learning rate", plan.rate->text()});
   }
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
-  if (steps.repetitions > 1) {
+  if (steps.passes_per_epoch > 1) {
     table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
-                                  samples(steps.samples * steps.repetitions))});
+                                  samples(steps.samples * steps.passes_per_epoch))});
   }
   if (steps.left_out > 0) {
     table.add(

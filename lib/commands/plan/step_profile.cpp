@@ -86,13 +86,13 @@ class Steps {
                 &alone_) {
     data::LoaderOptions options = loader_options(config, engine_);
     options.batch_size = plan_.batch;
-    options.repetitions = plan_.repetitions;
+    options.passes_per_epoch = plan_.passes_per_epoch;
     loader_ = data::make_loader(dataset, options);
     engine_.initialise(config.seed);
   }
 
   std::int64_t samples() const {
-    return std::min(plan_.batch, plan_.samples * plan_.repetitions) * plan_.accumulate;
+    return std::min(plan_.batch, plan_.samples * plan_.passes_per_epoch) * plan_.accumulate;
   }
   std::string describe() const { return engine_.describe(); }
 

@@ -34,7 +34,7 @@ class StepRunner {
         rate_(learning_rate(config, plan_)) {
     data::LoaderOptions options = loader_options(config, engine);
     options.batch_size = plan_.batch;
-    options.repetitions = plan_.repetitions;
+    options.passes_per_epoch = plan_.passes_per_epoch;
     options.adapt = true;
     options.when_read = [this](const data::ReadBatch& read) {
       const std::lock_guard lock(mutex_);

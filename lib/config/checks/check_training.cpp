@@ -248,11 +248,11 @@ void check_ramp_up(Checks& checks) {
   const bool scaled = ramp_up->scale != RampUpSchedule::Scale::kNone;
   const auto replicas = static_cast<double>(checks.config().parallel.replicas);
   // The linear scale gives the largest peak. The number of processes is not part of a config.
-  const double most = scaled ? ramp_up->peak * replicas : ramp_up->peak;
+  const double highest = scaled ? ramp_up->peak * replicas : ramp_up->peak;
   for (const auto& [key, value] :
        {std::pair{"start", ramp_up->start}, std::pair{"floor", ramp_up->floor}}) {
-    if (value <= most || (key == std::string("start") && ramp_up->ramp_epochs == 0)) continue;
-    checks.report(concat("schedule.ramp_up.", key), concat("must be at most the peak, ", most,
+    if (value <= highest || (key == std::string("start") && ramp_up->ramp_epochs == 0)) continue;
+    checks.report(concat("schedule.ramp_up.", key), concat("must be at most the peak, ", highest,
                                                            ", to which the rate rises and from "
                                                            "which it decays; found ",
                                                            value));

@@ -44,8 +44,8 @@ void Checks::report(const std::string& path, const std::string& message) {
     if (loc.known()) break;
     if (above.find_last_of(".[") == std::string::npos) break;
   }
-  const auto own = decoded_.origins.find(path);
-  if (own == decoded_.origins.end() || own->second.kind != Origin::Kind::kSet) {
+  const auto origin = decoded_.origins.find(path);
+  if (origin == decoded_.origins.end() || origin->second.kind != Origin::Kind::kSet) {
     loc = flag_behind(decoded_, path, message).value_or(loc);
   }
   diagnostics_.push_back({loc, path + ": " + message});

@@ -206,11 +206,11 @@ std::string json_schema() {
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"$id", "urn:trainer:config"},
               {"title", "trainer config"}};
-  Json own = writer.map(config_schema());
-  own["patternProperties"] = {{"^x-", Json::object()}};
+  Json keys = writer.map(config_schema());
+  keys["patternProperties"] = {{"^x-", Json::object()}};
   // In a config that extends another, only the names of keys can be checked: required keys may be
   // in the other file.
-  Json extending = {{"type", "object"}, {"patternProperties", own["patternProperties"]}};
+  Json extending = {{"type", "object"}, {"patternProperties", keys["patternProperties"]}};
   extending["properties"] = {
       {"extends", {{"type", "string"}, {"description", "The config that this one changes."}}}};
   for (const Field& field : config_schema().fields) {
@@ -219,7 +219,7 @@ std::string json_schema() {
   extending["additionalProperties"] = false;
   schema["if"] = {{"required", {"extends"}}};
   schema["then"] = extending;
-  schema["else"] = own;
+  schema["else"] = keys;
   schema["$defs"] = writer.definitions();
   schema["$defs"]["environment"] = {{"type", "string"},
                                     {"pattern", "\\$\\{|^\\$[A-Za-z_]"},

@@ -19,14 +19,14 @@ static void fields(FieldVisitor& v, SplitFiles& s) {
   v("path", s.path,
     "A folder with the four MNIST-named files (idx) or one folder per class (image_folder, also in "
     "a zip archive: photos.zip, photos.zip/train), an .npz file or a .csv file.",
-    free());
+    free_on_resume());
   v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
-    free());
+    free_on_resume());
   v("labels", s.labels, "The file with the labels (idx, npy), or the array's name in the .npz.",
-    free());
+    free_on_resume());
   v("glob", s.glob,
     "image_folder: the files, e.g. train/**/*.jpeg; the folder a file is in names its class.",
-    free());
+    free_on_resume());
   v("augment", s.augment, "Random changes of the training images, in order; none when left out.",
     any());
 }
@@ -61,7 +61,7 @@ static void fields(FieldVisitor& v, Csv& s) {
   v("label_separator", s.label_separator,
     "binary_cross_entropy: one character between the labels of a cell, such as '|'. The labels are "
     "data.classes, or all that occur; an empty cell has none. One label per cell when left out.",
-    same());
+    same_on_resume());
   v("uncertain", s.uncertain,
     "binary_cross_entropy: what a cell of -1 in a column of labels counts as, with which some "
     "lists "
@@ -74,7 +74,8 @@ static void fields(FieldVisitor& v, Csv& s) {
     any());
   v("separator", s.separator,
     "Character between the fields of a line, or tab; found when left out.", any());
-  v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());
+  v("root", s.root, "Folder from which paths count; that of the csv file when left out.",
+    free_on_resume());
   v("ending", s.ending,
     "Ending that is added to the path of every image, such as .png; none when left out.", any());
 }
@@ -91,7 +92,7 @@ void fields(FieldVisitor& v, Data& s) {
     "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
     "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "
     "a folder per class. A zip archive of these (image_folder): photos.zip.",
-    free());
+    free_on_resume());
   v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
     at_least(1));
@@ -99,7 +100,7 @@ void fields(FieldVisitor& v, Data& s) {
     "Order of the classes that are found: text (0, 1, 10, 2, as in Keras and torchvision) or "
     "number (0, 1, 2, 10; the names must be numbers). When left out, folders are in the order "
     "text, and labels of lists and shards in the order number if all are numbers.",
-    same());
+    same_on_resume());
   v("train", s.train, "Where the training samples are.", any());
   v("validation", s.validation, "Where the validation samples are; none when left out.", any());
   v("test", s.test, "Where the test samples are; none when left out.", any());
@@ -111,7 +112,7 @@ void fields(FieldVisitor& v, Data& s) {
     "and their files, as validation_split of Keras's fit(); shuffled: the last ones after a "
     "shuffle by the seed, those of Keras's image_dataset_from_directory() with the same seed. "
     "Groups of group_by count in the order of their first files and stay whole.",
-    same());
+    same_on_resume());
   v("folds", s.folds,
     "Parts of equal size into which `trainer crossval` and data.fold divide the training samples, "
     "each class having its share. crossval makes 5 when left out.",
@@ -125,19 +126,21 @@ void fields(FieldVisitor& v, Data& s) {
     "paths, whose first parentheses, or whole match, name the group of a file, or a column of a "
     "csv list. validation_split and folds keep groups whole. A file that does not match is a group "
     "of its own. No groups when left out.",
-    same());
+    same_on_resume());
   v("relabel", s.relabel,
     "A csv file with corrected labels, whose header has the columns path and label: an image that "
     "a row names gets the label of the row, and an empty label leaves the image out. Paths are "
     "those that the program prints, or count from data.path, from the folder of the split or from "
     "the folder of a list. Each image must have one label. No corrections when left out.",
-    free());
+    free_on_resume());
   v("limit", s.limit,
     "Use only N training samples: the first of arrays; of image files a set drawn by the seed, "
     "each class having its share. All when left out.",
     at_least(1));
-  v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.", same());
-  v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", same());
+  v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.",
+    same_on_resume());
+  v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.",
+    same_on_resume());
   v.group({"normalize", "preprocess"}, false);
   v("synthetic", s.synthetic, "Size of the random data of format synthetic.", any());
   v("csv", s.csv, "How the lines of a csv file name an image and its class.", any());
@@ -154,15 +157,15 @@ void fields(FieldVisitor& v, Data& s) {
     "exceeds. When left out, the upper byte of a value is used.",
     within(0, 65535).on_resume(Resume::kSame));
   v("interpolation", s.interpolation, "Interpolation between pixels when images are resized.",
-    same());
+    same_on_resume());
   v("antialias", s.antialias,
     "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
     "nearest, as tf.image.resize does. When it is given, pixels are within one level of theirs.",
-    same());
+    same_on_resume());
   v("fit", s.fit,
     "stretch to the size; crop: shorter side, then centre; or pad: longer side, with black borders "
     "on both sides (letterbox).",
-    same());
+    same_on_resume());
   v("crop_fraction", s.crop_fraction, "Share of the shorter side that fit: crop keeps, e.g. 0.875.",
     {.low = 0, .high = 1, .low_open = true, .resume = Resume::kSame});
   v("scaled_decode", s.scaled_decode,
@@ -180,20 +183,20 @@ void fields(FieldVisitor& v, Data& s) {
     "Photos (equal bytes) that a split has in several classes: keep all, drop all, or keep the "
     "files of the first class (first). drop and first compare the bytes of files of equal size at "
     "the start.",
-    same());
-  v("cache", s.cache, "Where decoded images are kept; none when left out.", free());
+    same_on_resume());
+  v("cache", s.cache, "Where decoded images are kept; none when left out.", free_on_resume());
   v("cache_dir", s.cache_dir,
-    "Folder of cache: disk, and of what on_error: skip has found of the files.", free());
+    "Folder of cache: disk, and of what on_error: skip has found of the files.", free_on_resume());
   v("max_pixels", s.max_pixels, "Largest image that is decoded.",
     at_least(1).on_resume(Resume::kFree));
   v("max_file_size", s.max_file_size, "Largest image file in bytes.",
     at_least(1).on_resume(Resume::kFree));
-  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
+  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same_on_resume());
   v("sampling", s.sampling,
     "uniform: an epoch has each training sample once; balanced: as many samples of each class, of "
     "a rare class repeatedly, of a frequent one not all. With several labels per image, each label "
     "and the images without one count as classes.",
-    same());
+    same_on_resume());
   v("repeats", s.repeats,
     "Repeated augmentation: an epoch has this many versions of a sample one after the other, and "
     "as many samples fewer.",
@@ -202,7 +205,7 @@ void fields(FieldVisitor& v, Data& s) {
     "Whether an epoch leaves out the samples at its end that do not fill a batch of all replicas, "
     "as with drop_remainder in Keras and tf.data and drop_last in PyTorch. With shuffle they are "
     "others in each epoch. Evaluations use all samples.",
-    same());
+    same_on_resume());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     Rule{.low = 0, .limit = kMaxSamples}.on_resume(Resume::kFree));

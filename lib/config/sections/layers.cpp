@@ -83,7 +83,7 @@ static void pool_fields(FieldVisitor& v, L& s) {
     pixels(1));
   v("strides", s.strides,
     "Distance in pixels between neighbouring windows; the pool size when left out.",
-    pixels(1).or_as("pool_size"));
+    pixels(1).default_from("pool_size"));
 }
 
 template <class L>
@@ -94,10 +94,10 @@ static void output_fields(FieldVisitor& v, L& s) {
 
 template <class L>
 static void kernel_fields(FieldVisitor& v, L& s) {
-  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn_on_resume());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn_on_resume());
   v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
-    warn());
+    warn_on_resume());
 }
 
 template <class L>
@@ -105,8 +105,8 @@ static void norm_fields(FieldVisitor& v, L& s) {
   v("epsilon", s.epsilon, "Small number added to the variance, so that it is not zero.", above(0));
   v("center", s.center, "Whether beta, a trained offset, is added.", any());
   v("scale", s.scale, "Whether the result is multiplied by gamma, a trained scale.", any());
-  v("beta_initializer", s.beta_initializer, "Initializer of beta, the offset.", warn());
-  v("gamma_initializer", s.gamma_initializer, "Initializer of gamma, the scale.", warn());
+  v("beta_initializer", s.beta_initializer, "Initializer of beta, the offset.", warn_on_resume());
+  v("gamma_initializer", s.gamma_initializer, "Initializer of gamma, the scale.", warn_on_resume());
 }
 
 // ---- The layers ----
@@ -134,10 +134,11 @@ static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
   v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.",
     count_up_to(kMaxChannels));
   output_fields(v, s);
-  v("depthwise_initializer", s.depthwise_initializer, "Initializer of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
+  v("depthwise_initializer", s.depthwise_initializer, "Initializer of the kernel.",
+    warn_on_resume());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn_on_resume());
   v("depthwise_regularizer", s.depthwise_regularizer, "Penalty on the kernel; none when left out.",
-    warn());
+    warn_on_resume());
 }
 
 static void fields(FieldVisitor& v, SeparableConvLayer& s) {
@@ -148,13 +149,14 @@ static void fields(FieldVisitor& v, SeparableConvLayer& s) {
     count_up_to(kMaxChannels));
   output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer, "Initializer of the depthwise kernel.",
-    warn());
-  v("pointwise_initializer", s.pointwise_initializer, "Initializer of the 1x1 kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
+    warn_on_resume());
+  v("pointwise_initializer", s.pointwise_initializer, "Initializer of the 1x1 kernel.",
+    warn_on_resume());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn_on_resume());
   v("depthwise_regularizer", s.depthwise_regularizer,
-    "Penalty on the depthwise kernel; none when left out.", warn());
+    "Penalty on the depthwise kernel; none when left out.", warn_on_resume());
   v("pointwise_regularizer", s.pointwise_regularizer,
-    "Penalty on the 1x1 kernel; none when left out.", warn());
+    "Penalty on the 1x1 kernel; none when left out.", warn_on_resume());
 }
 
 static void fields(FieldVisitor& v, MaxPoolLayer& s) {
@@ -183,10 +185,10 @@ static void fields(FieldVisitor& v, DenseLayer& s) {
   v.shorthand("units");
   v("units", s.units, "Number of outputs of the layer.", count_up_to(kMaxChannels).required());
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn_on_resume());
+  v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn_on_resume());
   v("kernel_regularizer", s.kernel_regularizer, "Penalty on the weights; none when left out.",
-    warn());
+    warn_on_resume());
 }
 
 static void fields(FieldVisitor& v, ReshapeLayer& s) {
@@ -249,8 +251,10 @@ static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
 }
 
 static void fields(FieldVisitor& v, PreluLayer& s) {
-  v("alpha_initializer", s.alpha_initializer, "Initializer of the slopes below 0.", warn());
-  v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.", warn());
+  v("alpha_initializer", s.alpha_initializer, "Initializer of the slopes below 0.",
+    warn_on_resume());
+  v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.",
+    warn_on_resume());
   v("shared", s.shared,
     "One slope per channel, as Keras's shared_axes [1, 2]; else one per element.", any());
 }

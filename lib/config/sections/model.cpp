@@ -11,7 +11,7 @@ static void fields(FieldVisitor& v, DenseClassifier& s) {
   v("activation", s.activation, "Function after each hidden layer.", any());
   v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
-  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernels.", warn());
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernels.", warn_on_resume());
 }
 
 static void fields(FieldVisitor& v, Unfreeze& s) {
@@ -19,7 +19,8 @@ static void fields(FieldVisitor& v, Unfreeze& s) {
   v("at", s.at, "Steps or epochs of training after which the frozen layers change, e.g. 3 epochs.",
     no_seconds().required());
   v("freeze", s.freeze,
-    "Layers that stay frozen after the change, as in backbone.freeze; none when left out.", warn());
+    "Layers that stay frozen after the change, as in backbone.freeze; none when left out.",
+    warn_on_resume());
   v("learning_rate_multiplier", s.learning_rate_multiplier,
     "Factor of the learning rate after the change.", above(0));
 }
@@ -37,7 +38,7 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("weights", s.weights,
     "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, "
     ".safetensors or .npz, the last two also with torchvision's names; random when left out.",
-    free());
+    free_on_resume());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether the classifier of the backbone is included.", any());
   v("pooling", s.pooling,
@@ -46,22 +47,23 @@ static void fields(FieldVisitor& v, Backbone& s) {
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a name with *, "
     "? and classes such as \"block[1-6]*\", a list of slices and names, a number of first layers, "
     "all or none; none when left out.",
-    warn());
+    warn_on_resume());
   v("unfreeze", s.unfreeze,
     "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; none when "
     "left out.",
-    warn().allow_scalar());
+    warn_on_resume().allow_scalar());
   v("batch_norm", s.batch_norm,
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
     "stay (eval).",
-    warn());
+    warn_on_resume());
   v("drop_path", s.drop_path,
     "Stochastic depth, Keras's drop_connect_rate: the share of the samples that skip the last "
     "residual block in training, rising linearly from 0 at the first block. When left out, 0.2 for "
     "efficientnet, as in Keras, and 0 for others.",
     below(0, 1).on_resume(Resume::kWarn));
   v("allow_missing", s.allow_missing,
-    "Tensors that the file need not have, such as \"predictions/*\"; none when left out.", free());
+    "Tensors that the file need not have, such as \"predictions/*\"; none when left out.",
+    free_on_resume());
 }
 
 static void fields(FieldVisitor& v, Focal& s) {
@@ -89,16 +91,16 @@ void fields(FieldVisitor& v, Model& s) {
   v("weights", s.weights,
     "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "
     "the newest), or a file with weights of all layers, as backbone.weights names them.",
-    free());
+    free_on_resume());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
-    free());
+    free_on_resume());
   v("loss", s.loss, "Loss that training minimizes, on logits.", any());
   v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
   v("focal", s.focal,
     "Focal loss: the cross-entropy times (1 - p)^gamma, so that easy samples count less; none when "
     "left out.",
-    warn());
+    warn_on_resume());
 }
 
 }  // namespace trainer::config

@@ -39,7 +39,8 @@ static void moment_fields(FieldVisitor& v, O& s) {
 template <class O>
 static void amsgrad_field(FieldVisitor& v, O& s) {
   v("amsgrad", s.amsgrad,
-    "Whether gradients are divided by the root of the largest mean square so far.", same());
+    "Whether gradients are divided by the root of the largest mean square so far.",
+    same_on_resume());
 }
 
 // ---- The optimizers ----
@@ -65,7 +66,7 @@ static void fields(FieldVisitor& v, RmsProp& s) {
     above(0));
   v("centered", s.centered,
     "Whether gradients are divided by the root of their variance instead of their mean square.",
-    same());
+    same_on_resume());
   weight_decay_field(v, s);
 }
 
@@ -157,7 +158,7 @@ void fields(FieldVisitor& v, Optimizer& s) {
   v("exclude_from_weight_decay", s.exclude_from_weight_decay,
     "Parameters without weight decay, by layer and weight with * and ?, such as [\"*/bias\", "
     "\"*/gamma\", \"*/beta\"]; none when left out.",
-    warn());
+    warn_on_resume());
   v("ema", s.ema,
     "Momentum of the weight average used by evaluation, e.g. 0.99; none when left out.",
     inside(0, 1));

@@ -41,11 +41,11 @@ void fields(FieldVisitor& v, Train& s) {
     above(0));
   v("cache_features", s.cache_features,
     "Whether outputs of frozen layers are kept, once per image: auto, on, memory, disk or off.",
-    free());
+    free_on_resume());
   v("recompute", s.recompute,
     "blocks: activations are kept only between blocks of layers and computed again in backward, "
     "for less memory and the same result; none: all are kept.",
-    free());
+    free_on_resume());
   v("class_weight", s.class_weight,
     "Factor of the training loss of a sample, by its class: a map of classes, by name or number, "
     "to weights, or balanced: samples / (classes * samples of the class). With several labels per "
@@ -61,7 +61,7 @@ void fields(FieldVisitor& v, Train& s) {
   v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.", any());
   v("stop_on_divergence", s.stop_on_divergence,
     "Whether a loss that diverges ends the run, with a checkpoint; otherwise it is a warning.",
-    warn());
+    warn_on_resume());
 }
 
 }  // namespace trainer::config

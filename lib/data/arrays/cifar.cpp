@@ -47,12 +47,12 @@ Cifar read_cifar(const std::vector<Path>& files) {
   std::size_t samples = 0, before = 0;
   for (const Path& path : files) {
     contents.push_back(read_maybe_gzip(path));
-    const std::size_t own = label_bytes(path, contents.back());
-    if (before != 0 && own != before) {
+    const std::size_t bytes = label_bytes(path, contents.back());
+    if (before != 0 && bytes != before) {
       throw DataError(path.string(), "is not of the same CIFAR data set as " + files[0].string());
     }
-    before = own;
-    samples += contents.back().size() / (own + kImageBytes);
+    before = bytes;
+    samples += contents.back().size() / (bytes + kImageBytes);
   }
   const auto count = static_cast<std::int64_t>(samples);
   const std::string source = files[0].string();

@@ -197,7 +197,7 @@ class ImageDataset final : public Dataset {
       return;
     }
     const auto decoded =
-        noted(index, reader_.decode(file(index).stored(), ImageReader::Scale::kReduced));
+        record_warning(index, reader_.decode(file(index).stored(), ImageReader::Scale::kReduced));
     reader_.resize(decoded.pixels, decoded.geometry, out);
     if (cached) cache_->store(index, copy_to_scratch(out));
   }
@@ -209,8 +209,8 @@ class ImageDataset final : public Dataset {
                                    reader_.width());
     };
     if (!cache_) {
-      const auto decoded =
-          noted(index, reader_.decode(file(index).stored(), crop, ImageReader::Scale::kReduced));
+      const auto decoded = record_warning(
+          index, reader_.decode(file(index).stored(), crop, ImageReader::Scale::kReduced));
       reader_.resize(decoded.pixels, decoded.geometry, out);
       return;
     }
@@ -220,13 +220,13 @@ class ImageDataset final : public Dataset {
       return;
     }
     const auto decoded =
-        noted(index, reader_.decode(file(index).stored(), ImageReader::Scale::kFull));
+        record_warning(index, reader_.decode(file(index).stored(), ImageReader::Scale::kFull));
     cache_->store(index, decoded.pixels);
     reader_.resize(decoded.pixels, crop(decoded.pixels.height(), decoded.pixels.width()), out);
   }
 
-  // Notes the warning of a decoded image.
-  ImageReader::Decoded noted(std::int64_t index, ImageReader::Decoded decoded) const {
+  // Records the warning of a decoded image, if there is one, and returns the image.
+  ImageReader::Decoded record_warning(std::int64_t index, ImageReader::Decoded decoded) const {
     if (!decoded.warning.empty()) damaged_->note_warning(index, decoded.warning);
     return decoded;
   }

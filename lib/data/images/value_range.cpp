@@ -33,9 +33,9 @@ MeasuredValues measure_values(const ImageList& list, const config::Data& data,
       ImageFile file(bytes, listed.path, limits);
       ++measured.files;
       if (file.info().bits != 16) continue;
-      const std::int64_t own = std::int64_t{file.info().width} * file.info().height;
-      if (measured.files_16 > 0 && own > max_pixels - pixels) continue;
-      pixels += own;
+      const std::int64_t file_pixels = std::int64_t{file.info().width} * file.info().height;
+      if (measured.files_16 > 0 && file_pixels > max_pixels - pixels) continue;
+      pixels += file_pixels;
       measured.max = std::max(measured.max, file.find_max_value(channels));
       ++measured.files_16;
     } catch (const DataError&) {

@@ -17,7 +17,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       rank_(options.rank),
       ranks_(options.ranks),
       leaves_(options.leaves),
-      repetitions_(options.repetitions),
+      passes_per_epoch_(options.passes_per_epoch),
       repeats_(options.repeats),
       epoch_samples_(options.epoch_samples(dataset.size())),
       augment_(options.augment),
@@ -25,7 +25,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       label_bytes_(dataset.spec().label_bytes()) {}
 
 BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
-  const std::int64_t batch = std::min(batch_size_, dataset_.size() * repetitions_);
+  const std::int64_t batch = std::min(batch_size_, dataset_.size() * passes_per_epoch_);
   const std::size_t max_samples = max_rank_samples(batch, leaves_, ranks_);
   BatchBuffer buffer{
       allocate(max_samples * image_bytes_), allocate(max_samples * label_bytes_), {}};
@@ -37,22 +37,22 @@ BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
 
 void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   Batch& batch = buffer.batch;
-  const BatchRange each = batch_range(epoch_samples_, batch_size_ / repetitions_, step);
-  batch.global = each.count * repetitions_;
+  const BatchRange each = batch_range(epoch_samples_, batch_size_ / passes_per_epoch_, step);
+  batch.global = each.count * passes_per_epoch_;
   const Partition part = rank_samples(batch.global, leaves_, ranks_, rank_);
-  const std::int64_t repetition = repetitions_ == 1 ? 0 : part.first / each.count;
+  const std::int64_t pass = passes_per_epoch_ == 1 ? 0 : part.first / each.count;
   batch.offset = part.first;
-  batch.range = {each.epoch, each.first + part.first - repetition * each.count, part.count};
+  batch.range = {each.epoch, each.first + part.first - pass * each.count, part.count};
   batch.indices.resize(part.count);
   for (std::int64_t done = 0; done < part.count; done += each.count) {
-    // Repetition p of P in epoch e equals epoch e * P + p without repetitions.
+    // Pass p of P in epoch e equals epoch e * P + p where an epoch uses each sample once.
     read(buffer, done,
-         {each.epoch * repetitions_ + repetition + done / each.count, batch.range.first,
+         {each.epoch * passes_per_epoch_ + pass + done / each.count, batch.range.first,
           std::min(each.count, part.count - done)});
   }
 }
 
-// Reads samples of one repetition to the places of the batch from `to` on.
+// Reads samples of one pass to the places of the batch from `to` on.
 void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const {
   const std::span<std::int64_t> indices = std::span(buffer.batch.indices).subspan(to, range.count);
   const std::int64_t first = range.first / repeats_;

@@ -31,8 +31,8 @@ class BatchReader {
 
   const Dataset& dataset_;
   Sampler sampler_;
-  std::int64_t batch_size_, rank_, ranks_, leaves_, repetitions_, repeats_;
-  std::int64_t epoch_samples_;  // samples per repetition
+  std::int64_t batch_size_, rank_, ranks_, leaves_, passes_per_epoch_, repeats_;
+  std::int64_t epoch_samples_;  // samples per pass
   bool augment_;
   std::size_t image_bytes_, label_bytes_;
 };

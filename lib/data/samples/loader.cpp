@@ -28,15 +28,15 @@ constexpr double kSpare = 1.2;
 void check(const Dataset& dataset, const LoaderOptions& options) {
   if (dataset.size() < 1) throw DataError("data set", "contains no samples");
   if (options.batch_size < 1) throw ConfigError({}, "batch_size must be at least 1");
-  const std::int64_t repetitions = options.repetitions;
-  if (options.batch_size % repetitions != 0 ||
-      (repetitions > 1 && repetitions % options.ranks != 0)) {
-    throw std::logic_error(concat("loader: ", repetitions, " repetitions for ", options.ranks,
-                                  " ranks in batches of ", options.batch_size));
+  const std::int64_t passes_per_epoch = options.passes_per_epoch;
+  if (options.batch_size % passes_per_epoch != 0 ||
+      (passes_per_epoch > 1 && passes_per_epoch % options.ranks != 0)) {
+    throw std::logic_error(concat("loader: ", passes_per_epoch, " passes per epoch for ",
+                                  options.ranks, " ranks in batches of ", options.batch_size));
   }
   if (options.epoch_samples(dataset.size()) < 1) {
     throw DataError("data set", concat("has only ", dataset.size(), " samples for a batch of ",
-                                       options.batch_size / repetitions));
+                                       options.batch_size / passes_per_epoch));
   }
   if (options.out < 1) throw std::logic_error("loader: at least one batch must be out");
 }

@@ -26,7 +26,7 @@ namespace trainer::data {
 // This rank's part of a global batch, in memory of the loader. Valid until released. Images and
 // labels each are at the start of a HostBuffer of LoaderOptions::allocate.
 struct Batch {
-  BatchRange range;                   // the place of this part in its first repetition
+  BatchRange range;                   // the place of this part in its first pass
   std::int64_t offset = 0;            // the place of its first sample in the global batch
   std::int64_t global = 0;            // samples of the global batch
   const void* images = nullptr;       // range.count samples, packed
@@ -48,10 +48,10 @@ struct LoaderOptions {
   std::int64_t rank = 0;
   std::int64_t ranks = 1;
   std::int64_t leaves = 0;
-  // The number of times that an epoch uses each sample: a batch has batch_size / repetitions
-  // samples of each repetition, one repetition after the other, and each repetition has its own
-  // order and random changes. 1, or a multiple of ranks, so that a rank reads whole repetitions.
-  std::int64_t repetitions = 1;
+  // The number of times that an epoch uses each sample: a batch has batch_size / passes_per_epoch
+  // samples of each pass, one pass after the other, and each pass has its own
+  // order and random changes. 1, or a multiple of ranks, so that a rank reads whole passes.
+  std::int64_t passes_per_epoch = 1;
   // The number of consecutive positions that have the same sample, each with random changes of its
   // own: position p of an epoch has the sample that without repeats is at p / repeats.
   std::int64_t repeats = 1;
@@ -74,13 +74,13 @@ struct LoaderOptions {
   // Called by the thread that has read a batch, unless empty.
   std::function<void(const ReadBatch&)> when_read;
 
-  // Returns the samples and the batches that each repetition of an epoch uses of a data set of
+  // Returns the samples and the batches that each pass of an epoch uses of a data set of
   // `samples` samples.
   std::int64_t epoch_samples(std::int64_t samples) const {
-    return samples_per_epoch(samples, batch_size / repetitions, remainder);
+    return samples_per_epoch(samples, batch_size / passes_per_epoch, remainder);
   }
   std::int64_t epoch_batches(std::int64_t samples) const {
-    return batches_per_epoch(epoch_samples(samples), batch_size / repetitions);
+    return batches_per_epoch(epoch_samples(samples), batch_size / passes_per_epoch);
   }
 };
 

@@ -66,9 +66,10 @@ void average(std::span<std::uint8_t> to, std::span<const std::uint8_t> other, fl
 void average_labels(std::span<float> row, std::span<const float> other, float share,
                     bool has_weights) {
   if (!has_weights) return average(row, other, share);
-  const float own = share * row.back(), others = (1 - share) * other.back(), sum = own + others;
+  const float weight = share * row.back(), other_weight = (1 - share) * other.back(),
+              sum = weight + other_weight;
   const std::size_t targets = row.size() - 1;
-  average(row.first(targets), other.first(targets), sum > 0 ? own / sum : share);
+  average(row.first(targets), other.first(targets), sum > 0 ? weight / sum : share);
   row.back() = sum;
 }
 

@@ -116,13 +116,13 @@ void Sampler::indices(std::int64_t epoch, std::int64_t first, std::span<std::int
 void Sampler::balance(std::int64_t epoch, std::span<std::int64_t> out) const {
   const auto count = std::ssize(classes_);
   for (std::int64_t& index : out) {
-    const std::int64_t own = index % count, turn = index / count;
-    const std::vector<std::int64_t>& samples = classes_[own];
+    const std::int64_t label = index % count, turn = index / count;
+    const std::vector<std::int64_t>& samples = classes_[label];
     const auto size = std::ssize(samples);
     std::int64_t place = turn % size;
     if (size > 1) {
       const auto round = static_cast<std::uint64_t>(turn / size);
-      const auto stream = round << 32 | static_cast<std::uint64_t>(own + 1);
+      const auto stream = round << 32 | static_cast<std::uint64_t>(label + 1);
       place = Permutation(
           size, {seed_, Stream::kShuffle, static_cast<std::uint64_t>(epoch), stream})(place);
     }

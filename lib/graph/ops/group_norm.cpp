@@ -8,7 +8,7 @@ namespace {
 
 template <class Op>
 std::string norm_text(const Op& op) {
-  return words({op.of_pixels ? "of pixels" : "", op.groups > 1 ? concat("groups ", op.groups) : "",
+  return words({op.per_pixel ? "of pixels" : "", op.groups > 1 ? concat("groups ", op.groups) : "",
                 concat("epsilon ", op.epsilon)});
 }
 
@@ -44,7 +44,7 @@ Gradients GroupNorm::differentiate(GradientContext& context) const {
   Gradients gradients(3, kNoValue);
   if (context.dy() == kNoValue) return gradients;
   if (!context.wants(0) && !context.wants(1) && !context.wants(2)) return gradients;
-  const auto made = context.emit(GroupNormBackward{groups, of_pixels, epsilon},
+  const auto made = context.emit(GroupNormBackward{groups, per_pixel, epsilon},
                                  {context.x(0), context.dy(), context.x(1)});
   for (std::size_t i = 0; i < 3; ++i) {
     if (context.wants(i)) gradients[i] = made[i];

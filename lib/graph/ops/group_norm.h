@@ -8,11 +8,11 @@ namespace trainer::graph {
 
 // x, gamma [channels], beta [channels] -> y = normalised * gamma + beta. The channels are divided
 // into `groups` equal parts. Each part is normalised with its mean and biased variance in the
-// sample, or in the pixel with `of_pixels`. Keras's LayerNormalization is one group with
-// `of_pixels`.
+// sample, or in the pixel with `per_pixel`. Keras's LayerNormalization is one group with
+// `per_pixel`.
 struct GroupNorm {
   std::int64_t groups = 1;
-  bool of_pixels = false;
+  bool per_pixel = false;
   float epsilon = 1e-3f;
 
   static constexpr const char* kName = "group_norm";
@@ -26,7 +26,7 @@ struct GroupNorm {
 // x, dy, gamma -> dx, dgamma, dbeta
 struct GroupNormBackward {
   std::int64_t groups = 1;
-  bool of_pixels = false;
+  bool per_pixel = false;
   float epsilon = 1e-3f;
 
   static constexpr const char* kName = "group_norm_backward";

@@ -28,11 +28,11 @@ int plain_cell(int n) { return std::clamp(480 / std::max(n, 1), 2, 40); }
 // picture is not wider than TensorBoard shows it, because letters lose lines when it shrinks a
 // picture.
 int cell_with_counts(const engine::Metrics& metrics, int n, int margin) {
-  std::int64_t most = 0;
+  std::int64_t max_count = 0;
   for (const engine::ConfusionCell& cell : metrics.confusion.cells()) {
-    most = std::max(most, cell.count);
+    max_count = std::max(max_count, cell.count);
   }
-  const int needed = std::max(Canvas::text_width(std::to_string(most)) + kTextGap, kLegible);
+  const int needed = std::max(Canvas::text_width(std::to_string(max_count)) + kTextGap, kLegible);
   return std::max(needed, std::min(plain_cell(n), (kCard - margin) / n));
 }
 
@@ -89,13 +89,13 @@ class Drawing {
   }
 
   void draw_names() {
-    const int most = margin_ - Canvas::kTextHeight - 2 * kTextGap;
+    const int max_width = margin_ - Canvas::kTextHeight - 2 * kTextGap;
     for (int c = 0; c < n_; ++c) {
       const std::string& name = names_[c];
       const int middle = margin_ + c * cell_ + (cell_ - Canvas::kTextHeight) / 2 + 2;
-      const int width = std::min(Canvas::text_width(name), most);
-      canvas_.text(margin_ - kTextGap - width, middle, most, name);
-      canvas_.text(middle, margin_ - kTextGap, most, name, kBlack, Canvas::Direction::kUp);
+      const int width = std::min(Canvas::text_width(name), max_width);
+      canvas_.text(margin_ - kTextGap - width, middle, max_width, name);
+      canvas_.text(middle, margin_ - kTextGap, max_width, name, kBlack, Canvas::Direction::kUp);
     }
     canvas_.text(margin_, kTextGap / 2, n_ * cell_, "predicted");
     canvas_.text(kTextGap / 2, canvas_.height() - kTextGap, n_ * cell_, "true", kBlack,

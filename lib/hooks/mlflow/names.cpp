@@ -32,11 +32,11 @@ Pairs to_params(const Pairs& settings) {
   for (const auto& [key, value] : settings) {
     if (is_empty(value)) continue;
     const std::string name = to_param_name(key);
-    std::string own = name;
-    for (int count = 2; !taken.insert(own).second; ++count) {
-      own = concat(name.substr(0, kMaxNameBytes - kSuffixBytes), '_', count);
+    std::string unique = name;
+    for (int count = 2; !taken.insert(unique).second; ++count) {
+      unique = concat(name.substr(0, kMaxNameBytes - kSuffixBytes), '_', count);
     }
-    params.emplace_back(own, cut_text(value, kMaxParamBytes));
+    params.emplace_back(unique, cut_text(value, kMaxParamBytes));
   }
   return params;
 }

@@ -278,9 +278,9 @@ class Writer {
         values[c * pixels + p] = tensor.values[p * channels + c];
       }
     }
-    const bool of_pixels = shape.rank() == 3;
+    const bool per_pixel = shape.rank() == 3;
     return initializer(graph_[id].name,
-                       {channels, of_pixels ? shape[0] : 1, of_pixels ? shape[1] : 1}, kFloat,
+                       {channels, per_pixel ? shape[0] : 1, per_pixel ? shape[1] : 1}, kFloat,
                        values.data(), values.size() * sizeof(float));
   }
 
@@ -293,8 +293,8 @@ class Writer {
     std::string x = name(in(0));
     Ints shape = graph_[in(0)].shape.dims();
     if (image(in(0))) shape = {0, shape[3], shape[1], shape[2]};
-    if (op.of_pixels && op.groups > 1) refuse();
-    const bool split = !op.of_pixels;
+    if (op.per_pixel && op.groups > 1) reject();
+    const bool split = !op.per_pixel;
     const Ints axes{split ? 2 : 1};
     if (split) x = emit("Reshape", {x, integers({0, op.groups, -1})});
     const auto mean = [&](const std::string& of) {
@@ -367,14 +367,14 @@ class Writer {
   }
 
   // Throws ConfigError for an op that ONNX cannot express.
-  [[noreturn]] void refuse() const {
+  [[noreturn]] void reject() const {
     throw ConfigError(
         at().loc, concat(at().name, ": ", graph::name_of(at().op), " cannot be exported to ONNX"));
   }
   // Gradients and other ops that the graph of a model does not have before its loss.
   template <class Op>
   void add(const Op&) {
-    refuse();
+    reject();
   }
   void add(const graph::Loss&) {}
   void add(const graph::UpdateStatistics&) {}

@@ -131,7 +131,7 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
   info.first_step = context.state.step;
   info.global_batch = job.plan.batch * job.plan.accumulate;
   info.replicas = static_cast<int>(job.plan.replicas);
-  info.repetitions = job.plan.repetitions;
+  info.passes_per_epoch = job.plan.passes_per_epoch;
   info.weights = weights;
   // A schedule with ramp_up has rates of its own.
   if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {

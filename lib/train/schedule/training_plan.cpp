@@ -11,7 +11,7 @@ namespace {
 
 // Divides the samples of the training split into those that an epoch uses and those left out.
 void use_samples(const config::Config& config, std::int64_t samples, TrainingPlan& plan) {
-  const std::int64_t batch = plan.batch / plan.repetitions;
+  const std::int64_t batch = plan.batch / plan.passes_per_epoch;
   plan.samples = data::samples_per_epoch(
       samples, batch, config.data.drop_remainder ? data::Remainder::kDrop : data::Remainder::kKeep);
   plan.left_out = samples - plan.samples;
@@ -20,7 +20,7 @@ void use_samples(const config::Config& config, std::int64_t samples, TrainingPla
       config.data.loc,
       concat("data.drop_remainder: leaves out all training samples, because ", samples,
              samples == 1 ? " sample does" : " samples do", " not fill a batch of ", batch,
-             plan.replicas > plan.repetitions
+             plan.replicas > plan.passes_per_epoch
                  ? concat(" (", plan.replicas, " replicas of ", plan.batch / plan.replicas, ")")
                  : "",
              "; lower train.batch_size, or remove drop_remainder"));
@@ -34,9 +34,10 @@ TrainingPlan plan_steps(const config::Config& config, std::int64_t samples, std:
   plan.replicas = config.parallel.replicas * workers;
   plan.batch = config.train.batch_size * plan.replicas;
   plan.accumulate = config.optimizer.accumulate;
-  if (config.parallel.shard == config::Parallel::Shard::kOff) plan.repetitions = plan.replicas;
+  if (config.parallel.shard == config::Parallel::Shard::kOff) plan.passes_per_epoch = plan.replicas;
   use_samples(config, samples, plan);
-  plan.batches_per_epoch = data::batches_per_epoch(plan.samples, plan.batch / plan.repetitions);
+  plan.batches_per_epoch =
+      data::batches_per_epoch(plan.samples, plan.batch / plan.passes_per_epoch);
   plan.steps_per_epoch = (plan.batches_per_epoch + plan.accumulate - 1) / plan.accumulate;
   if (config.train.max_steps) {
     plan.total_steps = *config.train.max_steps;
@@ -101,7 +102,7 @@ std::int64_t TrainingPlan::count_samples(std::int64_t step) const {
 }
 
 std::int64_t TrainingPlan::count_batch_samples(std::int64_t number) const {
-  return data::batch_range(samples, batch / repetitions, number).count * repetitions;
+  return data::batch_range(samples, batch / passes_per_epoch, number).count * passes_per_epoch;
 }
 
 }  // namespace trainer::train

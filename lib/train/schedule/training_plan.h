@@ -21,7 +21,7 @@ struct TrainingPlan {
   std::int64_t batch = 1;  // samples of all replicas together
   // How often an epoch uses each sample: 1, or with parallel.shard: off the number of replicas,
   // since every replica goes through all samples.
-  std::int64_t repetitions = 1;
+  std::int64_t passes_per_epoch = 1;
   std::int64_t accumulate = 1;
   std::int64_t batches_per_epoch = 0;
   std::int64_t steps_per_epoch = 0;

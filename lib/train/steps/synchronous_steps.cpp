@@ -44,7 +44,7 @@ void SynchronousSteps::open_feed(FeatureCaches& features) {
   has_statistics_ = !job.engine.statistics().front().empty();
   data::LoaderOptions options = data::make_loader_options(job.config);
   options.batch_size = plan.batch;
-  options.repetitions = plan.repetitions;
+  options.passes_per_epoch = plan.passes_per_epoch;
   options.rank = group_.rank();
   options.ranks = group_.size();
   options.leaves = job.engine.replica().leaves();

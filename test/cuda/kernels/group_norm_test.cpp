@@ -14,12 +14,12 @@ namespace cuda = backend::cuda;
 struct Case {
   Shape x;
   std::int64_t groups;
-  bool of_pixels;
+  bool per_pixel;
   float epsilon;
 
   cuda::GroupShape shape() const {
     const std::int64_t c = x[x.rank() - 1], rows = x.elements() / c;
-    if (of_pixels) return {rows, 1, groups, c / groups, epsilon};
+    if (per_pixel) return {rows, 1, groups, c / groups, epsilon};
     return {x[0], rows / x[0], groups, c / groups, epsilon};
   }
 };
@@ -44,7 +44,7 @@ TEST_CASE("cuda group_norm: groups of a sample and of a pixel match the referenc
     for (const Case& each : cases()) {
       for (const std::int64_t shift : {0, 1}) {
         CAPTURE(to_string(each.x));
-        const graph::GroupNorm op{each.groups, each.of_pixels, each.epsilon};
+        const graph::GroupNorm op{each.groups, each.per_pixel, each.epsilon};
         const Shape channels{each.x[each.x.rank() - 1]};
         Array x = Array::random(type, each.x, 3, -1, 3, shift);
         Array gamma = Array::random(kF32, channels, 4, 0.5, 1.5);
@@ -83,7 +83,7 @@ TEST_CASE(
     for (const Case& each : cases()) {
       for (const std::int64_t shift : {0, 1}) {
         CAPTURE(to_string(each.x));
-        const graph::GroupNormBackward op{each.groups, each.of_pixels, each.epsilon};
+        const graph::GroupNormBackward op{each.groups, each.per_pixel, each.epsilon};
         const Shape channels{each.x[each.x.rank() - 1]};
         Array x = Array::random(type, each.x, 6, -1, 3, shift);
         Array dy = Array::random(type, each.x, 7, -1, 2, shift);

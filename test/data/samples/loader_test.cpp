@@ -235,11 +235,11 @@ TEST_CASE("loader: Remainder::kDrop gives only whole batches in the same order, 
   }
 }
 
-TEST_CASE("loader: Remainder::kDrop with repetitions gives whole batches of each") {
+TEST_CASE("loader: Remainder::kDrop with passes_per_epoch gives whole batches of each") {
   const FakeDataset dataset(67);
   LoaderOptions options = build_options(0, 0);
   options.batch_size = 2 * 16;
-  options.repetitions = 2;
+  options.passes_per_epoch = 2;
   options.remainder = Remainder::kDrop;
   options.end_step = 9;  // two epochs of 4 batches and the first of another
   const auto loader = make_loader(dataset, options);
@@ -446,9 +446,9 @@ TEST_CASE("loader: ranks of an ordered sum read the samples of their micro-batch
   CHECK(offsets == std::vector<std::int64_t>{0, 0, 0, 8, 8, 0, 20, 20, 1});
 }
 
-TEST_CASE("loader: each of several repetitions has all samples in its own order") {
+TEST_CASE("loader: each of several passes has all samples in its own order") {
   const FakeDataset dataset(67);
-  constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
+  constexpr std::int64_t kPasses = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.
   LoaderOptions single = build_options(0, 0);
   single.shuffle = true;
@@ -456,8 +456,8 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
   const std::int64_t per_epoch = batches_per_epoch(67, 16);
   for (const std::int64_t ranks : {1, 2, 4}) {
     LoaderOptions options = single;
-    options.batch_size = 16 * kRepetitions;
-    options.repetitions = kRepetitions;
+    options.batch_size = 16 * kPasses;
+    options.passes_per_epoch = kPasses;
     options.ranks = ranks;
     options.end_step = kSteps;
     std::vector<std::map<std::int64_t, int>> seen(2);  // by epoch: how often a sample came
@@ -466,7 +466,7 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
       for (std::int64_t step = 0; step < kSteps; ++step) {
         const Batch* batch = loader->next();
         REQUIRE(batch != nullptr);
-        const std::int64_t epoch = step / per_epoch, own = kRepetitions / ranks;
+        const std::int64_t epoch = step / per_epoch, own = kPasses / ranks;
         CHECK(batch->range.epoch == epoch);
         CHECK(batch->range.count * ranks == batch->global);
         CHECK(batch->offset == batch->range.count * options.rank);
@@ -474,7 +474,7 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
         for (std::int64_t pass = options.rank * own; pass < (options.rank + 1) * own; ++pass) {
           LoaderOptions alone = single;
           alone.end_step.reset();
-          alone.first_step = (epoch * kRepetitions + pass) * per_epoch + step % per_epoch;
+          alone.first_step = (epoch * kPasses + pass) * per_epoch + step % per_epoch;
           const auto lone = make_loader(dataset, alone);
           const std::vector<std::int64_t>& indices = lone->next()->indices;
           expected.insert(expected.end(), indices.begin(), indices.end());
@@ -492,12 +492,12 @@ TEST_CASE("loader: each of several repetitions has all samples in its own order"
     }
     for (const auto& epoch : seen) {
       CHECK(epoch.size() == 67);
-      for (const auto& [index, count] : epoch) CHECK(count == kRepetitions);
+      for (const auto& [index, count] : epoch) CHECK(count == kPasses);
     }
   }
   LoaderOptions wrong = single;
   wrong.batch_size = 6;
-  wrong.repetitions = 3;
+  wrong.passes_per_epoch = 3;
   wrong.ranks = 2;
   CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
 }

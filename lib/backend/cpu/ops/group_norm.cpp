@@ -8,7 +8,7 @@ namespace {
 template <class Op>
 simd::GroupShape group_shape(const Op& op, const Shape& x) {
   const std::int64_t channels = x[x.rank() - 1], pixels = x.elements() / (x[0] * channels);
-  if (op.of_pixels) return {x[0] * pixels, 1, op.groups, channels / op.groups, op.epsilon};
+  if (op.per_pixel) return {x[0] * pixels, 1, op.groups, channels / op.groups, op.epsilon};
   return {x[0], pixels, op.groups, channels / op.groups, op.epsilon};
 }
 

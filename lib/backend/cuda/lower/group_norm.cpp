@@ -8,7 +8,7 @@ namespace {
 template <class Op>
 GroupShape group_shape(const Op& op, const Operand& x) {
   const std::int64_t pixels = x.rows() / x.n(), channels = x.c() / op.groups;
-  if (op.of_pixels) return {x.rows(), 1, op.groups, channels, op.epsilon};
+  if (op.per_pixel) return {x.rows(), 1, op.groups, channels, op.epsilon};
   return {x.n(), pixels, op.groups, channels, op.epsilon};
 }
 

@@ -201,8 +201,8 @@ std::optional<ImagePlace> find_column_images(const std::string& path,
     return ImagePlace{folder, ""};
   }
   if (const auto place = find_images_near(folder, names)) return place;
-  const fs::path own = fs::path(path).parent_path();
-  return csv.root.empty() ? std::nullopt : find_images_near(own, names);
+  const fs::path csv_folder = fs::path(path).parent_path();
+  return csv.root.empty() ? std::nullopt : find_images_near(csv_folder, names);
 }
 
 // Throws if the first of two lines of two fields without usual names is a header: one field of the

@@ -70,8 +70,8 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
   for (const ListedFile& file : list.files) {
     if (is_there(file.path)) return "";
   }
-  const fs::path own = fs::path(list.source).parent_path();
-  const fs::path root = csv.root.empty() ? own : fs::path(csv.root);
+  const fs::path csv_folder = fs::path(list.source).parent_path();
+  const fs::path root = csv.root.empty() ? csv_folder : fs::path(csv.root);
   std::string text = concat("none of the ", list.files.size(), " files of ", list.source,
                             " exists, e.g. ", list.files[0].path);
   constexpr std::size_t kTried = 3;  // files that must be found
@@ -81,8 +81,8 @@ std::string describe_missing_files(const ImageList& list, const config::Csv& csv
     if (name.ends_with(csv.ending)) name.resize(name.size() - csv.ending.size());
     names.push_back(std::move(name));
   }
-  if (const std::optional<ImagePlace> place = find_images_near(own, names)) {
-    const std::string value = '{' + join(describe_keys(*place, own)) + '}';
+  if (const std::optional<ImagePlace> place = find_images_near(csv_folder, names)) {
+    const std::string value = '{' + join(describe_keys(*place, csv_folder)) + '}';
     const fs::path first = place->folder / (names[0] + place->ending);
     return concat(text, "; ", first.lexically_normal().string(), " does: give --set ",
                   shell_word("data.csv=" + value), ", or write data.csv: ", value,

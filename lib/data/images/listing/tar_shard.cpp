@@ -210,8 +210,8 @@ std::string read_label(TarReader& tar, const std::vector<PlacedMember>& texts) {
   for (const auto& [member, place] : texts) {
     const std::string content = tar.text(member);
     const bool is_json = to_lower(member.name).ends_with(".json");
-    const std::string own = is_json ? json_label(content, tar, member.name) : trimmed(content);
-    if (!own.empty()) label = own;
+    const std::string text = is_json ? json_label(content, tar, member.name) : trimmed(content);
+    if (!text.empty()) label = text;
   }
   return label;
 }
