@@ -50,8 +50,9 @@ std::string check_pattern(const std::string& text) {
                     : "a name has no colon, and a slice is [begin:end] with whole numbers";
   }
   if (is_bracketed(text)) {
-    return "as a slice it has no colon (\"[1:6]\"), and as a pattern it matches names of one "
-           "character; write what stands beside the brackets, as in \"block[1-6]*\"";
+    return "a slice needs a colon, as in \"[1:6]\", and a pattern needs text beside the brackets, "
+           "as "
+           "in \"block[1-6]*\"";
   }
   const std::size_t open = text.rfind('[');
   if (open != std::string::npos && text.find(']', open) == std::string::npos) {

@@ -187,9 +187,8 @@ std::string list_hint(const std::string& text, const std::string& path) {
   const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   if (text.substr(0, kMaxStart).find('\0') != std::string::npos) {
     return concat(
-        "is not a text file, and so not a config. To predict an image, run `trainer "
-        "predict RUN ",
-        shell_word(path), "`; to train, give a folder with a folder of images per class");
+        "is not a text file, and a config is one. To predict an image, run `trainer predict RUN ",
+        shell_word(path), "`; to train, give a folder that has a folder of images for each class");
   }
   for (const std::string& line : split_text(text.substr(start), '\n')) {
     if (is_blank(line)) continue;

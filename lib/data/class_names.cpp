@@ -155,8 +155,8 @@ void InnerClassFolders::add(std::int32_t label, std::string_view path) {
 std::string InnerClassFolders::describe(const std::string& source) const {
   if (images_ == 0) return "";
   return concat(source, ": ", images_, images_ == 1 ? " image lies" : " images lie",
-                " in the folder of one class inside the folder of another, and the outer one "
-                "decides: ",
+                " in the folder of one class inside the folder of another, and get the label of "
+                "the outer one: ",
                 join_first({folders_.begin(), folders_.end()}, 6),
                 "; if this is a copy of the data set inside itself, move it away");
 }

@@ -70,7 +70,7 @@ TEST_CASE("config: the copies of anchors within anchors are bounded") {
     return "x-a: " + all + "\n" + kSmall;
   };
   CHECK(first_error(nested(40)).empty());
-  CHECK(first_error(nested(60)).find("anchors within anchors hold too many values") !=
+  CHECK(first_error(nested(60)).find("aliases within anchors expand to too many values") !=
         std::string::npos);
 }
 

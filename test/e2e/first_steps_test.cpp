@@ -441,7 +441,7 @@ TEST_CASE("train explains files that are not photos in class folders") {
                  "JPEG, for example with DCMTK: dcm2img"));
   write_file_atomic(here.folder / "photo.jpg", std::string("\xFF\xD8\xFF\xE0\0\x10JFIF,", 11));
   CHECK(contains(fail({"train", "photo.jpg"}),
-                 "photo.jpg: error: is not a text file, and so not a config. To predict an image, "
+                 "photo.jpg: error: is not a text file, and a config is one. To predict an image, "
                  "run `trainer predict RUN photo.jpg`"));
 }
 

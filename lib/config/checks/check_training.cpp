@@ -190,23 +190,25 @@ void check_strategy(Checks& checks) {
                   concat("must be 1 ", with, "start more workers; found ", parallel.replicas));
   }
   if (parallel.reduction == Parallel::Reduction::kOrdered) {
-    checks.report("parallel.reduction", "must be fast " + with + "there is no sum to order");
+    checks.report("parallel.reduction",
+                  "must be fast " + with + "there is no sum over workers to order");
   }
   if (parallel.shard == Parallel::Shard::kOff) {
     checks.report("parallel.shard",
-                  "must be sample " + with + "each gives gradients of its own part");
+                  "must be sample " + with + "each worker trains on its own part of the samples");
   }
   if (parallel.batch_norm.sync) {
-    checks.report("parallel.batch_norm.sync", "must be false " + with + "there is no common batch");
+    checks.report("parallel.batch_norm.sync",
+                  "must be false " + with + "there is no batch of all workers");
   }
   if (parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone) {
-    checks.report(
-        "parallel.lr_scaling",
-        "must be none " + with + "an update is of one worker's batch, however many there are");
+    checks.report("parallel.lr_scaling",
+                  "must be none " + with + "each update comes from the batch of one worker");
   }
   if (checks.config().model.backbone && !checks.config().model.backbone->unfreeze.empty()) {
-    checks.report("model.backbone.unfreeze",
-                  "must be empty " + with + "what is frozen cannot change at a step of all");
+    checks.report(
+        "model.backbone.unfreeze",
+        "must be empty " + with + "they have no common step at which frozen layers could change");
   }
 }
 

@@ -189,7 +189,7 @@ class Builder : public YAML::EventHandler {
     }
     if (anchor != 0) {
       count_copy(node, anchored_, mark,
-                 "anchors within anchors hold too many values; name only what an alias repeats");
+                 "aliases within anchors expand to too many values; use fewer of them");
       anchors_[anchor] = node;
     }
     if (open_.empty()) {

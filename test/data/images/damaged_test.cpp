@@ -269,8 +269,8 @@ TEST_CASE(
   const DataCheck check = check_images(build_config(folder.path()), 1, "");
   CHECK(check.splits[0].per_class == std::vector<std::int64_t>{2 + 2, 2});
   REQUIRE(check.splits[0].notes.size() == 1);
-  CHECK(check.splits[0].notes[0].find(": 2 files are left aside, not being images, e.g. ") !=
-        std::string::npos);
+  CHECK(check.splits[0].notes[0].find(
+            ": 2 files are left aside, because they are not images, e.g. ") != std::string::npos);
 }
 
 TEST_CASE("image_folder: broken links, pipes and a loop of links are counted and named") {
@@ -286,9 +286,12 @@ TEST_CASE("image_folder: broken links, pipes and a loop of links are counted and
   CHECK(sets.train->size() == 4);
   const std::vector<std::string> lines = sets.train_files->damage().left_aside;
   REQUIRE(lines.size() == 2);
-  CHECK(lines[0] == concat((folder.path() / "train").string(),
-                           ": 3 names of images are left aside, not being files, e.g. ",
-                           (cats / "dangling.jpg").string(), " (a link to nothing)"));
+  CHECK(
+      lines[0] ==
+      concat(
+          (folder.path() / "train").string(),
+          ": 3 entries are left aside, because they are named like images but are not files, e.g. ",
+          (cats / "dangling.jpg").string(), " (a link to nothing)"));
   CHECK(lines[1] == concat((folder.path() / "train").string(),
                            ": 1 link to a folder is not followed, e.g. ",
                            (cats / "deep/up").string(),

@@ -203,9 +203,10 @@ TEST_CASE("image_folder: a note names the folders of a data set with a copy of i
   write_image(folder.path() / "b/b/9.ppm", 9, 9, 201);  // the class is the same
   const Datasets sets = open_datasets(build_config(folder.path()), 1);
   CHECK(sets.classes == std::vector<std::string>{"a", "b", "set"});
-  CHECK(notes_contain(sets, concat(folder.path().string(),
-                                   ": 7 images lie in the folder of one class inside the folder of "
-                                   "another, and the outer one decides: a/b, set/a, set/b; ")));
+  CHECK(notes_contain(sets,
+                      concat(folder.path().string(),
+                             ": 7 images lie in the folder of one class inside the folder of "
+                             "another, and get the label of the outer one: a/b, set/a, set/b; ")));
 }
 
 TEST_CASE("image_folder and csv: errors escape control characters in names") {

@@ -126,10 +126,11 @@ TEST_CASE("data.path of a zip: a note reports a data set with a copy of itself i
   const Datasets sets = open_datasets(archive.config, 1);
   const std::vector<std::string> notes = sets.train_files->damage().left_aside;
   REQUIRE(notes.size() == 1);
-  CHECK(notes[0] == concat(archive.path.string(),
-                           ": 6 images lie in the folder of one class inside the folder of "
-                           "another, and the outer one decides: photos/cat, photos/dog; if this "
-                           "is a copy of the data set inside itself, move it away"));
+  CHECK(notes[0] ==
+        concat(archive.path.string(),
+               ": 6 images lie in the folder of one class inside the folder of "
+               "another, and get the label of the outer one: photos/cat, photos/dog; if this "
+               "is a copy of the data set inside itself, move it away"));
 }
 
 TEST_CASE("data.train.path and data.test.path: each split is an archive of its own") {
@@ -342,14 +343,16 @@ TEST_CASE("data.path of a zip: other files and folders are counted below the fol
   CHECK(list.files.size() == 4);
   const std::string place = archive.path.string() + ": train: ";
   CHECK(list.notes ==
-        std::vector{place + "2 folders are not used as classes, because they contain no images or "
-                            "were made by a system: category, docs",
-                    place + "3 files are left aside, not being images, e.g. train/cat/a.txt"});
+        std::vector{
+            place + "2 folders are not used as classes, because they contain no images or "
+                    "were made by a system: category, docs",
+            place + "3 files are left aside, because they are not images, e.g. train/cat/a.txt"});
   CHECK(list.left_aside == std::vector{list.notes[0]});
   split.path = (archive.path / "test").string();
-  CHECK(list_folder(split, archive.config.classes).notes ==
-        std::vector{archive.path.string() +
-                    ": test: 1 file is left aside, not being images, e.g. test/dog/e.txt"});
+  CHECK(
+      list_folder(split, archive.config.classes).notes ==
+      std::vector{archive.path.string() +
+                  ": test: 1 file is left aside, because it is not an image, e.g. test/dog/e.txt"});
 }
 
 TEST_CASE(

@@ -130,9 +130,10 @@ std::string describe_paths(const std::string& source, const PathCount& paths, co
 }
 
 void note_left_aside(ImageList& list, const std::string& source, const FolderContents& contents) {
-  list.note_left_aside(describe_paths(source, contents.not_files,
-                                      " name of an image is left aside, not being a file",
-                                      " names of images are left aside, not being files"));
+  list.note_left_aside(describe_paths(
+      source, contents.not_files,
+      " entry is left aside, because it is named like an image but is not a file",
+      " entries are left aside, because they are named like images but are not files"));
   list.note_left_aside(describe_folder_links(source, contents));
 }
 
@@ -347,8 +348,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   result.note_left_aside(inner.describe(result.source));
   if (left_aside.others.count > 0) {
     result.notes.push_back(describe_paths(result.source, left_aside.others,
-                                          " file is left aside, not being an image",
-                                          " files are left aside, not being images"));
+                                          " file is left aside, because it is not an image",
+                                          " files are left aside, because they are not images"));
   }
   return result;
 }
