@@ -34,51 +34,22 @@ struct Rule {
   const char* default_key = "";  // the key of this section whose value is the default; "": none
   bool print_empty = true;       // an empty list or value is part of the effective config
 
-  Rule required() const {
+  template <class T, class Value>
+  Rule with(T Rule::*member, Value value) const {
     Rule rule = *this;
-    rule.is_required = true;
+    rule.*member = value;
     return rule;
   }
-  Rule allow_scalar() const {
-    Rule rule = *this;
-    rule.allows_scalar = true;
-    return rule;
-  }
-  Rule not_empty() const {
-    Rule rule = *this;
-    rule.never_empty = true;
-    return rule;
-  }
-  Rule recursive() const {
-    Rule rule = *this;
-    rule.is_recursive = true;
-    return rule;
-  }
-  Rule or_true() const {
-    Rule rule = *this;
-    rule.or_switch = true;
-    return rule;
-  }
-  Rule on_resume(Resume value) const {
-    Rule rule = *this;
-    rule.resume = value;
-    return rule;
-  }
-  Rule default_from(const char* key) const {
-    Rule rule = *this;
-    rule.default_key = key;
-    return rule;
-  }
-  Rule unless_empty() const {
-    Rule rule = *this;
-    rule.print_empty = false;
-    return rule;
-  }
+  Rule required() const { return with(&Rule::is_required, true); }
+  Rule allow_scalar() const { return with(&Rule::allows_scalar, true); }
+  Rule not_empty() const { return with(&Rule::never_empty, true); }
+  Rule recursive() const { return with(&Rule::is_recursive, true); }
+  Rule or_true() const { return with(&Rule::or_switch, true); }
+  Rule on_resume(Resume value) const { return with(&Rule::resume, value); }
+  Rule default_from(const char* key) const { return with(&Rule::default_key, key); }
+  Rule unless_empty() const { return with(&Rule::print_empty, false); }
   Rule items(std::size_t minimum, std::size_t maximum = 1000000) const {
-    Rule rule = *this;
-    rule.min_items = minimum;
-    rule.max_items = maximum;
-    return rule;
+    return with(&Rule::min_items, minimum).with(&Rule::max_items, maximum);
   }
 };
 

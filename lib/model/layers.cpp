@@ -413,36 +413,17 @@ ValueId add(const config::ConcatenateLayer&, LayerSite& site) {
 
 }  // namespace
 
-graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha) {
-  using Kind = graph::Activation::Kind;
+graph::Activation resolve_activation(ActivationKind function, std::optional<double> alpha) {
   switch (function) {
-    case config::Activation::kLinear:
-    case config::Activation::kSoftmax:
-      return {Kind::kLinear, 0};
-    case config::Activation::kRelu:
-      return {Kind::kRelu, 0};
-    case config::Activation::kRelu6:
-      return {Kind::kRelu6, 0};
-    case config::Activation::kLeakyRelu:
-      return {Kind::kLeakyRelu, static_cast<float>(alpha.value_or(0.2))};
-    case config::Activation::kElu:
-      return {Kind::kElu, static_cast<float>(alpha.value_or(1.0))};
-    case config::Activation::kSigmoid:
-      return {Kind::kSigmoid, 0};
-    case config::Activation::kTanh:
-      return {Kind::kTanh, 0};
-    case config::Activation::kGelu:
-      return {Kind::kGelu, 0};
-    case config::Activation::kSwish:
-      return {Kind::kSwish, 0};
-    case config::Activation::kHardSigmoid:
-      return {Kind::kHardSigmoid, 0};
-    case config::Activation::kHardSwish:
-      return {Kind::kHardSwish, 0};
-    case config::Activation::kSelu:
-      return {Kind::kSelu, 0};
+    case ActivationKind::kSoftmax:
+      return {};
+    case ActivationKind::kLeakyRelu:
+      return {function, static_cast<float>(alpha.value_or(0.2))};
+    case ActivationKind::kElu:
+      return {function, static_cast<float>(alpha.value_or(1.0))};
+    default:
+      return {function, 0};
   }
-  return {};
 }
 
 ValueId add_layer(const config::LayerKind& layer, LayerSite& site) {

@@ -10,8 +10,9 @@
 
 namespace trainer::model {
 
-// Without `alpha`, uses Keras's default for the function. Softmax is a separate op.
-graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha = {});
+// Without `alpha`, uses Keras's default for the function. Softmax is an op of its own, so that the
+// result for it is linear.
+graph::Activation resolve_activation(ActivationKind function, std::optional<double> alpha = {});
 
 // The graph to which a layer is added, and the values of the layer.
 struct LayerSite {

@@ -166,7 +166,8 @@ algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output) {
       return algorithm::eltwise_clip_v2;
     case Kind::kHardSigmoid:
     case Kind::kSelu:
-      break;  // our own kernels (ops/activation.cpp)
+    case Kind::kSoftmax:
+      break;  // our own kernels (ops/activation.cpp, ops/softmax.cpp)
   }
   throw std::logic_error("unknown activation");
 }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/activation.h"
 #include "base/choices.h"
 #include "base/error.h"
 #include "base/spelling.h"
@@ -32,21 +33,7 @@ struct Padding {
   bool operator==(const Padding&) const = default;
 };
 
-enum class Activation {
-  kLinear,
-  kRelu,
-  kRelu6,
-  kLeakyRelu,
-  kElu,
-  kSigmoid,
-  kTanh,
-  kGelu,
-  kSwish,
-  kSoftmax,
-  kHardSigmoid,
-  kHardSwish,
-  kSelu
-};
+using Activation = ActivationKind;
 
 // Keras's initialisers of the same names. The variance-scaling ones use fan-in and fan-out as Keras
 // computes them; normal ones are truncated at two standard deviations where Keras's are.
@@ -271,22 +258,6 @@ struct Layer {
 // Returns the key that names the kind of a layer: "conv".
 const char* layer_key(const Layer& layer);
 
-constexpr auto spellings(Activation) {
-  using enum Activation;
-  return std::to_array<Spelling<Activation>>({{kLinear, "linear"},
-                                              {kRelu, "relu"},
-                                              {kRelu6, "relu6"},
-                                              {kLeakyRelu, "leaky_relu"},
-                                              {kElu, "elu"},
-                                              {kSigmoid, "sigmoid"},
-                                              {kTanh, "tanh"},
-                                              {kGelu, "gelu"},
-                                              {kSwish, "swish"},
-                                              {kSoftmax, "softmax"},
-                                              {kHardSigmoid, "hard_sigmoid"},
-                                              {kHardSwish, "hard_swish"},
-                                              {kSelu, "selu"}});
-}
 constexpr auto spellings(Initializer::Kind) {
   using enum Initializer::Kind;
   return std::to_array<Spelling<Initializer::Kind>>({{kGlorotUniform, "glorot_uniform"},

@@ -6,6 +6,7 @@ namespace trainer::graph {
 
 std::string Activation::text() const {
   if (linear()) return "";
+  if (kind == Kind::kNegativePart) return "negative_part";
   if (alpha == 0) return std::string(spell(kind));
   return concat(spell(kind), " ", alpha);
 }

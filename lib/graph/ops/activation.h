@@ -4,30 +4,17 @@
 
 #include <string>
 
-#include "base/spelling.h"
+#include "base/activation.h"
 #include "graph/rules.h"
 
 namespace trainer::graph {
 
-// An element-wise function. `alpha` is the slope of leaky_relu or the scale of elu. hard_sigmoid is
-// relu6(x + 3) / 6, hard_swish is x * hard_sigmoid(x), and negative_part is min(x, 0). A NaN stays
-// a NaN: where a layer drops it, the loss stays finite although the network is lost.
+// An element-wise function, not softmax. `alpha` is the slope of leaky_relu or the scale of elu.
+// hard_sigmoid is relu6(x + 3) / 6, hard_swish is x * hard_sigmoid(x), and negative_part is min(x,
+// 0). A NaN stays a NaN: where a layer drops it, the loss stays finite although the network is
+// lost.
 struct Activation {
-  enum class Kind {
-    kLinear,
-    kRelu,
-    kRelu6,
-    kLeakyRelu,
-    kElu,
-    kSigmoid,
-    kTanh,
-    kGelu,
-    kSwish,
-    kHardSigmoid,
-    kHardSwish,
-    kSelu,
-    kNegativePart
-  };
+  using Kind = ActivationKind;
   Kind kind = Kind::kLinear;
   float alpha = 0;
 
@@ -43,22 +30,6 @@ struct Activation {
 };
 // Keras's SELU is scale * (x > 0 ? x : alpha * (e^x - 1)).
 inline constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
-constexpr auto spellings(Activation::Kind) {
-  using enum Activation::Kind;
-  return std::to_array<Spelling<Activation::Kind>>({{kLinear, "linear"},
-                                                    {kRelu, "relu"},
-                                                    {kRelu6, "relu6"},
-                                                    {kLeakyRelu, "leaky_relu"},
-                                                    {kElu, "elu"},
-                                                    {kSigmoid, "sigmoid"},
-                                                    {kTanh, "tanh"},
-                                                    {kGelu, "gelu"},
-                                                    {kSwish, "swish"},
-                                                    {kHardSigmoid, "hard_sigmoid"},
-                                                    {kHardSwish, "hard_swish"},
-                                                    {kSelu, "selu"},
-                                                    {kNegativePart, "negative_part"}});
-}
 
 // x -> y of the same shape
 struct Activate {

@@ -163,6 +163,7 @@ class Writer {
     using Kind = graph::Activation::Kind;
     switch (function.kind) {
       case Kind::kLinear:
+      case Kind::kSoftmax:
         return x;
       case Kind::kRelu:
         return emit("Relu", {x});

@@ -44,6 +44,7 @@ __device__ inline void activate(const graph::Activation& activation, float (&v)[
     case Kind::kHardSigmoid:
     case Kind::kHardSwish:
     case Kind::kSelu:
+    case Kind::kSoftmax:
     case Kind::kNegativePart:
       return;  // activate_alone()
   }
@@ -86,6 +87,7 @@ __device__ inline void with_derivative_from_output(const graph::Activation& acti
     case Kind::kHardSigmoid:
     case Kind::kHardSwish:
     case Kind::kSelu:
+    case Kind::kSoftmax:
     case Kind::kNegativePart:
       return;
     case Kind::kRelu:
