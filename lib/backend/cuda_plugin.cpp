@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "backend/shared_library.h"
+
 namespace trainer::backend {
 namespace {
 
@@ -48,27 +50,6 @@ void require_driver() {
   ::dlclose(driver);
 }
 
-void* open_library(const std::string& file) {
-  // RTLD_LOCAL: the library has copies of functions of the program, which must not replace them.
-  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library != nullptr) return library;
-  throw NoGpu(Cause::kBroken,
-              concat("the CUDA backend ", file, " cannot be opened: ", ::dlerror(),
-                     "; install what is missing, in the version that the backend was built with, "
-                     "or add its folder to LD_LIBRARY_PATH"));
-}
-
-template <class Function>
-Function* find_function(void* library, const std::string& file, const char* name) {
-  ::dlerror();
-  if (void* address = ::dlsym(library, name)) return reinterpret_cast<Function*>(address);
-  const char* reason = ::dlerror();
-  throw NoGpu(Cause::kBroken,
-              concat(file, " is not a CUDA backend of this program: it has no function ", name,
-                     " (", reason == nullptr ? "its address is 0" : reason, "); install the ",
-                     kFile, " that was built with the program"));
-}
-
 std::string cuda_version(int version) {  // 13020 is 13.2
   return concat(version / 1000, ".", version % 1000 / 10);
 }
@@ -104,17 +85,25 @@ NoGpu explain(const cuda::GpuSurvey& survey) {
 CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
   const std::string file = path.empty() ? find_library() : path;
   if (path.empty() && driver == Driver::kNeeded) require_driver();
-  void* library = open_library(file);
-  const int version =
-      find_function<cuda::InterfaceFunction>(library, file, "trainer_cuda_interface")();
-  if (version != cuda::kPluginInterface) {
-    throw NoGpu(Cause::kBroken,
-                concat("the CUDA backend ", file, " has version ", version,
-                       " of the interface, this program has version ", cuda::kPluginInterface,
-                       "; install the ", kFile, " that was built with the program"));
+  const std::string install = concat("install the ", kFile, " that was built with the program");
+  try {
+    const SharedLibrary library(
+        {file, concat("the CUDA backend ", file, " cannot be opened"),
+         "install what is missing, in the version that the backend was built with, or add its "
+         "folder to LD_LIBRARY_PATH",
+         "is not a CUDA backend of this program: it has no function", install});
+    cuda::InterfaceFunction* interface = nullptr;
+    library.require("trainer_cuda_interface", interface);
+    if (const int version = interface(); version != cuda::kPluginInterface) {
+      throw DeviceError(concat("the CUDA backend ", file, " has version ", version,
+                               " of the interface, this program has version ",
+                               cuda::kPluginInterface, "; ", install));
+    }
+    library.require("trainer_cuda_list", list_);
+    library.require("trainer_cuda_open", open_);
+  } catch (const DeviceError& error) {
+    throw NoGpu(Cause::kBroken, error.what());
   }
-  list_ = find_function<cuda::ListFunction>(library, file, "trainer_cuda_list");
-  open_ = find_function<cuda::OpenFunction>(library, file, "trainer_cuda_open");
 }
 
 std::vector<Gpu> CudaPlugin::gpus() const {

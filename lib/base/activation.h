@@ -5,8 +5,8 @@
 
 namespace trainer {
 
-// All but softmax are element-wise. The negative part, min(x, 0), is a part of PReLU; no config names
-// it.
+// All but softmax are element-wise. The negative part, min(x, 0), is a part of PReLU; no config
+// names it.
 enum class ActivationKind {
   kLinear,
   kRelu,

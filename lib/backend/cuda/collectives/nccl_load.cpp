@@ -1,6 +1,6 @@
 // NCCL as the shared library of the system.
 #include "backend/cuda/collectives/nccl.h"
-#include "backend/cuda/shared_library.h"
+#include "backend/shared_library.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "backend/cuda/telemetry/nvml.h"
 
-#include "backend/cuda/shared_library.h"
+#include "backend/shared_library.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda::nvml {

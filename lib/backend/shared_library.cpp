@@ -1,13 +1,14 @@
-#include "backend/cuda/shared_library.h"
+#include "backend/shared_library.h"
 
 #include <dlfcn.h>
 
 #include "base/error.h"
 
-namespace trainer::backend::cuda {
+namespace trainer::backend {
 
+// RTLD_LOCAL: a library may have copies of functions of the program, which must not replace them.
 SharedLibrary::SharedLibrary(const LibraryTexts& texts)
-    : texts_(texts), library_(::dlopen(texts.file, RTLD_NOW | RTLD_LOCAL)) {
+    : texts_(texts), library_(::dlopen(texts.file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (library_ != nullptr) return;
   throw DeviceError(concat(texts.not_opened, ": ", ::dlerror(), "; ", texts.get_it));
 }
@@ -23,4 +24,4 @@ void* SharedLibrary::required(const char* name) const {
                            texts_.update_it));
 }
 
-}  // namespace trainer::backend::cuda
+}  // namespace trainer::backend

@@ -1,15 +1,17 @@
 // A library that is looked for when it is first needed.
 #pragma once
 
-namespace trainer::backend::cuda {
+#include <string>
+
+namespace trainer::backend {
 
 // Parts of the messages about a library. Each message ends with what the user can do.
 struct LibraryTexts {
-  const char* file;         // "libnccl.so.2"
-  const char* not_opened;   // "several GPUs need NCCL, and it cannot be opened"
-  const char* get_it;       // "install NCCL"
-  const char* no_function;  // "is too old for several GPUs: it has no function"
-  const char* update_it;    // "install NCCL 2.18 or newer"
+  std::string file;         // "libnccl.so.2"
+  std::string not_opened;   // "several GPUs need NCCL, and it cannot be opened"
+  std::string get_it;       // "install NCCL"
+  std::string no_function;  // "is too old for several GPUs: it has no function"
+  std::string update_it;    // "install NCCL 2.18 or newer"
 };
 
 // Never closed: threads of the library may outlive the code that opened it.
@@ -37,4 +39,4 @@ class SharedLibrary {
   void* library_;
 };
 
-}  // namespace trainer::backend::cuda
+}  // namespace trainer::backend
