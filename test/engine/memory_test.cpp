@@ -89,7 +89,7 @@ TEST_CASE("train.recompute: blocks gives the same bits with less memory") {
   }
 }
 
-TEST_CASE("open_backends() reports why a GPU cannot be planned for without the CUDA backend") {
+TEST_CASE("open_backends reports why a GPU cannot be planned for without the CUDA backend") {
   CHECK_THROWS_WITH_AS(plan(build_config("none"), "/nowhere/libtrainer_cuda.so"),
                        doctest::Contains("the CUDA backend /nowhere/libtrainer_cuda.so cannot be"),
                        DeviceError);

@@ -3,7 +3,8 @@
 #include <doctest/doctest.h>
 
 namespace trainer::commands {
-TEST_CASE("roofline() predicts the times of steps that were computed by hand") {
+
+TEST_CASE("roofline predicts the times of steps that were computed by hand") {
   using graph::Phase;
   const auto make_step = [](const char* layer, Phase phase, DType type, double flops,
                             const backend::InstructionWork& work) {
