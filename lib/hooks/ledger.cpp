@@ -6,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/formats/csv.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "hooks/formats/row_file.h"
@@ -28,9 +29,9 @@ struct LedgerRows {
   std::string header() const { return kLedgerHeader; }
   bool is_header(const std::string& line) const { return line == kLedgerHeader; }
   std::optional<Row> operator()(const std::string& line) const {
-    const std::vector<std::string> fields = split_text(line, ',');
+    const std::vector<std::string> fields = split_csv_row(line);
     const std::optional<std::int64_t> step = parse_integer(fields.front());
-    if (!step || fields.size() != split_text(kLedgerHeader, ',').size()) return std::nullopt;
+    if (!step || fields.size() != split_csv_row(kLedgerHeader).size()) return std::nullopt;
     return Row{*step, fields.back().empty() ? "step" : "parameters", line};
   }
 };

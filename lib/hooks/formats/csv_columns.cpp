@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/formats/csv.h"
 #include "base/text.h"
 
 namespace trainer::hooks {
@@ -13,7 +14,7 @@ CsvColumns::CsvColumns(const Path& path, Names wanted,
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
-  Names found = split_text(line, ',');
+  Names found = split_csv_row(line);
   if (std::ranges::all_of(found, known)) found_ = std::move(found);
 }
 
@@ -31,7 +32,7 @@ bool CsvColumns::is_header(const std::string& line) const {
 
 std::optional<std::map<std::string, std::string>> CsvColumns::fields(
     const std::string& line) const {
-  const Names values = split_text(line, ',');
+  const Names values = split_csv_row(line);
   if (found_.empty() || values.size() != found_.size()) return std::nullopt;
   std::map<std::string, std::string> fields;
   for (std::size_t i = 0; i < values.size(); ++i) fields[found_[i]] = values[i];

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/formats/csv.h"
 #include "base/formats/json_member.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
@@ -46,10 +47,10 @@ class CsvFile {
     std::vector<std::string> lines = split_text(text, '\n');
     lines.pop_back();
     if (lines.empty()) return;
-    columns_ = split_text(lines.front(), ',');
+    columns_ = split_csv_row(lines.front());
     for (std::size_t i = 0; i < columns_.size(); ++i) places_.try_emplace(columns_[i], i);
     for (std::size_t i = 1; i < lines.size(); ++i) {
-      rows_.push_back(split_text(lines[i], ','));
+      rows_.push_back(split_csv_row(lines[i]));
       if (rows_.back().size() == columns_.size()) continue;
       throw DataError(concat(path.string(), ":", i + 1),
                       concat("has ", rows_.back().size(), " fields; expected ", columns_.size()));
