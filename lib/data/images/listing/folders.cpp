@@ -222,6 +222,7 @@ bool holds_images(const fs::path& folder) {
 
 PathCount find_loose_images(const fs::path& folder) {
   if (const auto place = find_zip_place(folder)) return find_loose_images(*place);
+  check_folder(folder);
   PathCount images;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::error_code error;

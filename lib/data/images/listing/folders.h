@@ -42,12 +42,11 @@ struct FolderContents {
   PathCount not_files;     // entries that are named like images, and what they are
   PathCount folder_links;  // links to folders, which are not followed
 };
-// Throws DataError if there is no such folder.
+// These throw DataError if there is no such folder.
 FolderContents list_below(const std::filesystem::path& folder);
+PathCount find_loose_images(const std::filesystem::path& folder);  // those directly in the folder
 // Returns the line on links to folders; "" if there are none.
 std::string describe_folder_links(const std::string& source, const FolderContents& contents);
-// Returns the images that lie directly in a folder.
-PathCount find_loose_images(const std::filesystem::path& folder);
 
 // Lists the images below the folders of the classes, class by class and sorted by path. Throws
 // DataError for a folder with images that is not a class.
