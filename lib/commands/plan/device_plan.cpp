@@ -40,7 +40,7 @@ void measure_later_stages(DevicePlan& device, const config::Config& config,
   }
 }
 
-// Returns the times by the steps of the frozen layers and those of the training program.
+// Returns the times by the instructions of the frozen layers and of the training program.
 Roofline compute_roofline(const DevicePlan& device, const config::Config& config) {
   std::vector<backend::InstructionInfo> steps;
   if (const engine::FrozenPrefix* prefix = device.engine->replica().prefix()) {

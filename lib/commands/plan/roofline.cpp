@@ -17,21 +17,22 @@ double product_rate(DType type, bool tf32, const backend::GpuModel& gpu) {
   return (whole ? gpu.tf32_rate : gpu.half_rate) * gpu.large_product;
 }
 
-// Adds a step to a layer: the longer of its arithmetic and its traffic, and at least its launches.
-void add_step(Roofline::Layer& layer, const backend::InstructionInfo& step, bool tf32,
-              const backend::GpuModel& gpu) {
-  const backend::InstructionWork& work = step.work.value();
+// Adds an instruction to a layer: the longer of its arithmetic and its traffic, and at least its
+// launches.
+void add_instruction(Roofline::Layer& layer, const backend::InstructionInfo& instruction, bool tf32,
+                     const backend::GpuModel& gpu) {
+  const backend::InstructionWork& work = instruction.work.value();
   const std::int64_t kernels = work.kernels + work.library_calls;
   const bool is_product = work.library_calls > 0;
   const double fastest =
-      is_product ? product_rate(step.type, tf32, gpu) : gpu.float_rate * kScalarShare;
+      is_product ? product_rate(instruction.type, tf32, gpu) : gpu.float_rate * kScalarShare;
   const double memory = work.bytes / (gpu.bandwidth * kBandwidthShare);
   const double launches = static_cast<double>(kernels + work.copies) * kLaunch;
-  const double fast = std::max({step.flops / fastest, memory, launches});
-  const double slow =
-      std::max({step.flops / (fastest * (is_product ? kProductShare : 1)), memory, launches});
-  (step.phase == graph::Phase::kBackward ? layer.backward : layer.forward) += {fast, slow};
-  layer.flops += step.flops;
+  const double fast = std::max({instruction.flops / fastest, memory, launches});
+  const double slow = std::max(
+      {instruction.flops / (fastest * (is_product ? kProductShare : 1)), memory, launches});
+  (instruction.phase == graph::Phase::kBackward ? layer.backward : layer.forward) += {fast, slow};
+  layer.flops += instruction.flops;
   layer.bytes += work.bytes;
   layer.kernels += kernels;
   if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
@@ -59,16 +60,16 @@ void sum_layers(Roofline& all) {
 
 }  // namespace
 
-Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples, bool tf32,
-                  const backend::GpuModel& gpu) {
+Roofline roofline(const std::vector<backend::InstructionInfo>& instructions, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu) {
   Roofline all;
   all.gpu = gpu.gpu.name;
   all.samples = samples;
   Roofline::Layer update;
-  for (const backend::InstructionInfo& step : steps) {
-    const bool updates = step.phase == graph::Phase::kUpdate;
-    add_step(updates ? update : find_layer(all, step.layer), step, tf32, gpu);
-    all.work += step.work.value();
+  for (const backend::InstructionInfo& instruction : instructions) {
+    const bool updates = instruction.phase == graph::Phase::kUpdate;
+    add_instruction(updates ? update : find_layer(all, instruction.layer), instruction, tf32, gpu);
+    all.work += instruction.work.value();
   }
   all.update = update.forward;
   sum_layers(all);

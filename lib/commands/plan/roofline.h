@@ -32,17 +32,17 @@ struct Roofline {
   std::string gpu;           // "NVIDIA H100 80GB HBM3"
   std::int64_t samples = 0;  // samples per step
   std::vector<Layer> layers;
-  TimeRange update;        // the update of all parameters
-  TimeRange step;          // all together
+  TimeRange update;               // the update of all parameters
+  TimeRange step;                 // all together
   backend::InstructionWork work;  // the work of a step
 
   std::int64_t kernels() const { return work.kernels + work.library_calls; }
 };
 
-// Returns the times of `samples` samples by the steps of a planned device, all of which have their
-// work. With `tf32`, float32 products are rounded to TF32. Every step takes the longer of its
-// arithmetic and its memory traffic, and at least its launches.
-Roofline roofline(const std::vector<backend::InstructionInfo>& steps, std::int64_t samples, bool tf32,
-                  const backend::GpuModel& gpu);
+// Returns the times of `samples` samples by the instructions of a planned device, all of which have
+// their work. With `tf32`, float32 products are rounded to TF32. Every instruction takes the longer
+// of its arithmetic and its memory traffic, and at least its launches.
+Roofline roofline(const std::vector<backend::InstructionInfo>& instructions, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu);
 
 }  // namespace trainer::commands

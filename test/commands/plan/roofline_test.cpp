@@ -4,7 +4,7 @@
 
 namespace trainer::commands {
 
-TEST_CASE("roofline predicts the times of steps that were computed by hand") {
+TEST_CASE("roofline gives the times that were computed by hand") {
   using graph::Phase;
   const auto make_step = [](const char* layer, Phase phase, DType type, double flops,
                             const backend::InstructionWork& work) {
