@@ -70,18 +70,18 @@ inline void PlacedVariables::allocate_buffers(const std::function<float*(std::in
 }
 
 inline float* PlacedVariables::at(std::string_view name) const {
-  using Where = Placement::Location::Where;
+  using Region = Placement::Location::Region;
   const Placement::Location& place = placement_.at(name);
-  switch (place.where) {
-    case Where::kParameters:
+  switch (place.region) {
+    case Region::kParameters:
       return parameters_ + place.offset;
-    case Where::kSlot:
+    case Region::kSlot:
       return slots_[place.slot] + place.offset;
-    case Where::kAverage:
+    case Region::kAverage:
       return average_ + place.offset;
-    case Where::kStatistics:
+    case Region::kStatistics:
       return statistics_ + place.offset;
-    case Where::kRest:
+    case Region::kRest:
       return rest_ + place.offset;
   }
   throw std::logic_error("unknown place of a variable; internal error, please report it");

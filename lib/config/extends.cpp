@@ -23,10 +23,10 @@ void drop_base_alternatives(Node& base, const std::string& key,
   });
 }
 
-// Merges `own` into `base`, which it overrides. Both are expanded.
-void merge(Node& base, Node own, const Schema* schema) {
-  if (own.kind != Node::Kind::kMap || base.kind != Node::Kind::kMap) {
-    base = std::move(own);
+// Merges `derived` into `base`, which it overrides. Both are expanded.
+void merge(Node& base, Node derived, const Schema* schema) {
+  if (derived.kind != Node::Kind::kMap || base.kind != Node::Kind::kMap) {
+    base = std::move(derived);
     return;
   }
   // Maps whose keys are not keys of a section, such as train.class_weight, are merged by name.
@@ -34,8 +34,8 @@ void merge(Node& base, Node own, const Schema* schema) {
   // A section with this many keys has unknown ones, which are errors, so that merging is not
   // needed.
   constexpr std::size_t kMaxSectionKeys = 1000;
-  if (schema != nullptr && own.entries.size() > kMaxSectionKeys) {
-    base = std::move(own);
+  if (schema != nullptr && derived.entries.size() > kMaxSectionKeys) {
+    base = std::move(derived);
     return;
   }
   std::unordered_map<std::string, std::size_t> places;  // of base.entries, where none is dropped
@@ -47,7 +47,7 @@ void merge(Node& base, Node own, const Schema* schema) {
     const auto found = places.find(key);
     return found == places.end() ? nullptr : &base.entries[found->second];
   };
-  for (Entry& entry : own.entries) {
+  for (Entry& entry : derived.entries) {
     const Field* field = schema == nullptr ? nullptr : schema->find(entry.key);
     if (schema != nullptr && entry.value.kind != Node::Kind::kNull) {
       for (const Schema::Group& group : schema->groups)
@@ -61,7 +61,7 @@ void merge(Node& base, Node own, const Schema* schema) {
       base.entries.push_back(std::move(entry));
     }
   }
-  base.loc = own.loc;
+  base.loc = derived.loc;
 }
 
 class TreeReader {

@@ -14,7 +14,7 @@ namespace {
 using backend::ArenaPlan;
 using backend::Lifetime;
 using backend::Placement;
-using Where = Placement::Location::Where;
+using Region = Placement::Location::Region;
 
 bool live_together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -66,14 +66,14 @@ TEST_CASE("placement: every persistent value has a place of its own in the flat 
   for (const graph::Value& value : placement.values) {
     const Placement::Location& place = placement.at(value.name);
     CHECK(place.count == value.shape.elements());
-    const std::int64_t limit = place.where == Where::kStatistics ? placement.flat.statistics
-                               : place.where == Where::kRest     ? placement.rest
-                                                                 : placement.flat.count;
+    const std::int64_t limit = place.region == Region::kStatistics ? placement.flat.statistics
+                               : place.region == Region::kRest     ? placement.rest
+                                                                   : placement.flat.count;
     CHECK(place.offset + place.count <= limit);
-    if (place.where == Where::kStatistics) statistics += place.count;
+    if (place.region == Region::kStatistics) statistics += place.count;
     for (const graph::Value& other : placement.values) {
       const Placement::Location& there = placement.at(other.name);
-      if (&other == &value || there.where != place.where || there.slot != place.slot) continue;
+      if (&other == &value || there.region != place.region || there.slot != place.slot) continue;
       CHECK((place.offset + place.count <= there.offset ||
              there.offset + there.count <= place.offset));
     }
