@@ -12,7 +12,6 @@
 #include "compile/compile.h"
 #include "engine/compile_options.h"
 #include "engine/evaluate.h"
-#include "graph/traffic.h"
 #include "optim/optim.h"
 #include "train/schedule/training_plan.h"
 
@@ -114,11 +113,26 @@ struct Amount {
 };
 using Work = std::map<std::pair<std::string, bool>, Amount>;
 
+// Returns the bytes of a node's operands: every input is read once and every output is written
+// once, even where it shares the memory of an input. A reshape moves nothing.
+double count_operand_bytes(const graph::Graph& graph, const graph::Node& node, double samples) {
+  if (std::holds_alternative<graph::Reshape>(node.op)) return 0;
+  double bytes = 0;
+  for (const std::vector<graph::ValueId>& ids : {node.inputs, node.outputs}) {
+    for (const graph::ValueId id : ids) {
+      const graph::Value& value = graph[id];
+      bytes += static_cast<double>(value.shape.elements()) * (value.shape.batched() ? samples : 1) *
+               static_cast<double>(size_of(value.type));
+    }
+  }
+  return bytes;
+}
+
 void add_work(const graph::Graph& graph, double samples, Work& work) {
   for (const graph::Node& node : graph.nodes) {
     Amount& amount = work[{node.name, node.phase >= graph::Phase::kBackward}];
     amount.flops += static_cast<double>(graph::flops(graph, node)) * samples;
-    amount.bytes += graph::traffic(graph, node, samples);
+    amount.bytes += count_operand_bytes(graph, node, samples);
   }
 }
 

@@ -21,7 +21,7 @@ struct ProfileRow {
   bool is_layer = true;
   double forward_seconds = 0, backward_seconds = 0;
   double flops = 0;             // the FLOPs of what ran, as by graph::flops(); 0 where none count
-  double bytes = 0;             // the operands' bytes, as graph::traffic() counts them
+  double bytes = 0;             // the bytes of the operands, each of which counts once
   std::string implementations;  // forward, then backward, each once
 
   double seconds() const { return forward_seconds + backward_seconds; }
