@@ -18,6 +18,7 @@
 #include "backend/telemetry.h"
 #include "backend/work_record.h"
 #include "base/choices.h"
+#include "base/error.h"
 #include "base/host_buffer.h"
 #include "cluster/communicator.h"
 #include "graph/graph.h"
@@ -267,6 +268,12 @@ class ThreadBinding {
   virtual ~ThreadBinding() = default;
 };
 
+// Thrown if the device has too little memory for an allocation.
+class OutOfMemory : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 // One device, or one share of it. One thread at a time may call it.
 class Backend {
  public:
@@ -290,6 +297,12 @@ class Backend {
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Allocates host memory that the device copies from and to directly (pinned, where that exists).
   virtual HostBuffer allocate_host(std::size_t bytes) = 0;
+  // Returns the bytes that allocations may still take; 0 if the device has no memory of its own.
+  virtual std::int64_t free_memory() const { return 0; }
+  // Returns a backend that compiles as this one does, but takes no memory of the device and runs
+  // nothing: its executables report what they would take. It must not outlive this one. Returns
+  // null if the device has no memory of its own.
+  virtual std::unique_ptr<Backend> plan_only() { return nullptr; }
   // Returns whether a Span may also point to host memory, which the device then reads in place.
   virtual bool reads_host_memory() const = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <optional>
 
-#include "backend/memory_planner.h"
 #include "base/error.h"
 #include "base/numbers/sum_tree.h"
 #include "cluster/local_group.h"

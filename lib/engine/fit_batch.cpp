@@ -1,8 +1,8 @@
 #include "engine/fit_batch.h"
 
 #include <algorithm>
+#include <limits>
 
-#include "backend/memory_planner.h"
 #include "base/error.h"
 #include "engine/engine.h"
 
@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kFirst = 16;         // the first size that is tried
 constexpr std::int64_t kBatchMultiple = 8;  // sizes above kFirst are multiples of it
-
-backend::MemoryPlanner& to_planner(const std::unique_ptr<backend::Backend>& backend) {
-  return dynamic_cast<backend::MemoryPlanner&>(*backend);
-}
 
 std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
 
@@ -71,19 +67,14 @@ backend::MemoryReport planned_memory(
 std::vector<std::unique_ptr<backend::Backend>> plan_only(
     const std::vector<std::unique_ptr<backend::Backend>>& backends) {
   std::vector<std::unique_ptr<backend::Backend>> planned;
-  for (const auto& backend : backends) planned.push_back(to_planner(backend).plan_only());
+  for (const auto& backend : backends) planned.push_back(backend->plan_only());
   return planned;
 }
 
 std::int64_t free_memory(const config::Config& config,
                          const std::vector<std::unique_ptr<backend::Backend>>& backends) {
-  std::int64_t least = 0;
-  for (const auto& backend : backends) {
-    const auto* planner = dynamic_cast<const backend::MemoryPlanner*>(backend.get());
-    if (planner == nullptr) return 0;
-    const std::int64_t own = planner->free_memory();
-    least = least == 0 ? own : std::min(least, own);
-  }
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const auto& backend : backends) least = std::min(least, backend->free_memory());
   return least / sharers(config);
 }
 

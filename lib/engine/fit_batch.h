@@ -30,11 +30,11 @@ backend::MemoryReport planned_memory(
     const graph::Graph& model, config::Config config, std::int64_t samples,
     const std::function<std::vector<std::unique_ptr<backend::Backend>>()>& plan);
 
-// Returns a backend for each of `backends` that allocates nothing. All of them must be
-// MemoryPlanners.
+// Returns a backend for each of `backends` that allocates nothing. Their devices must have memory
+// of their own.
 std::vector<std::unique_ptr<backend::Backend>> plan_only(
     const std::vector<std::unique_ptr<backend::Backend>>& backends);
-// Returns the bytes that one of these replicas may take at most. Engine on one GPU share its
+// Returns the bytes that one of these replicas may take at most. Replicas on one GPU share its
 // memory. Returns 0 if a device has no memory of its own.
 std::int64_t free_memory(const config::Config& config,
                          const std::vector<std::unique_ptr<backend::Backend>>& backends);

@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "backend/gpu_model.h"
-#include "backend/memory_planner.h"
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/fit_batch.h"
@@ -243,11 +242,11 @@ TEST_CASE("GPU memory: the report counts every allocation on the GPU") {
       config.parallel.reduction = config::Parallel::Reduction::kOrdered;
     }
     auto backends = test::open_test_backends(1);
-    const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
-    const std::int64_t before = planner.free_memory();
+    const backend::Backend& device = *backends.front();
+    const std::int64_t before = device.free_memory();
     const auto engine = make(config, std::move(backends));
     // Each of less than a hundred allocations takes whole units of 256 bytes.
-    const auto rounding = [&] { return before - planner.free_memory() - engine->memory().total(); };
+    const auto rounding = [&] { return before - device.free_memory() - engine->memory().total(); };
     CHECK(rounding() >= 0);
     CHECK(rounding() < 100 * 256);
     train(*engine, 8);
@@ -261,20 +260,20 @@ TEST_CASE("Engine: after prepare(), the first call with a short batch allocates 
   for (const bool prepared : {false, true}) {
     CAPTURE(prepared);
     auto backends = test::open_test_backends(1);
-    const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
+    const backend::Backend& device = *backends.front();
     const auto engine = make(build_config("none"), std::move(backends));
     train(*engine, 8);  // with batches of 8 and 5
     if (prepared) engine->prepare(2, 2);
-    const std::int64_t before = planner.free_memory();
+    const std::int64_t before = device.free_memory();
     train(*engine, 5);  // with batches of 5 and 2
-    CHECK((planner.free_memory() == before) == prepared);
+    CHECK((device.free_memory() == before) == prepared);
   }
 }
 
 TEST_CASE("GPU memory: the error of too little has its parts and the batch size that fits") {
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   auto backends = test::open_test_backends(1);
-  const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
+  const backend::Backend& device = *backends.front();
   config::Config config = build_config("none");
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
@@ -283,7 +282,7 @@ TEST_CASE("GPU memory: the error of too little has its parts and the batch size 
   // Another program's memory.
   const auto other = test::open_test_backends(1);
   const backend::Buffer taken =
-      other.front()->allocate(static_cast<std::size_t>(planner.free_memory() - room - (1 << 14)));
+      other.front()->allocate(static_cast<std::size_t>(device.free_memory() - room - (1 << 14)));
   config.train.batch_size = 512;
   std::string message;
   try {

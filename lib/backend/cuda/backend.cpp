@@ -18,7 +18,6 @@
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "backend/cuda/variables.h"
 #include "backend/gpu_model.h"
-#include "backend/memory_planner.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -159,7 +158,7 @@ class PlannedCollective final : public CudaCollective {
   int rank_, size_;
 };
 
-class CudaBackend final : public Backend, public MemoryPlanner {
+class CudaBackend final : public Backend {
  public:
   CudaBackend(const GpuModel& model, const DeviceOptions& options)
       : timeout_(options.timeout),

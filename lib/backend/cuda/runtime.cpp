@@ -9,8 +9,8 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "backend/backend.h"
 #include "backend/cuda/kernels/counted_work.h"
-#include "backend/memory_planner.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {

@@ -76,8 +76,8 @@ class NoAllocations {
   NoAllocations& operator=(const NoAllocations&) = delete;
 };
 
-// Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
-// (backend/memory_planner.h) with the wanted and the free bytes.
+// Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory with the
+// wanted and the free bytes.
 Buffer allocate_device(int device, std::size_t bytes);
 
 // Allocates memory filled with zeros.
