@@ -252,7 +252,15 @@ class FieldVisitor {
     field({key, unit, meaning, true}, shown);
   }
   template <class T>
+  void when_present(const char* key, std::optional<T>&& value, Unit unit, const char* meaning) {
+    when_present(key, value, unit, meaning);
+  }
+  template <class T>
   void when_present(const char* key, T& value, const char* meaning) {
+    when_present(key, value, kNoUnit, meaning);
+  }
+  template <class T>
+  void when_present(const char* key, std::optional<T>&& value, const char* meaning) {
     when_present(key, value, kNoUnit, meaning);
   }
   // A key whose value is computed from other members. Reading checks its type and drops it.

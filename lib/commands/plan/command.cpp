@@ -62,7 +62,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
   }
   fill_in(report.settings, resolve_on_machine(config, device));
   if (arguments.json) {
-    print_plan_json(report, device, context.out);
+    results::print_json(PlanEvent{&report, &device}, context.out);
   } else {
     print_plan(report, context.out, arguments.all ? Values::kAll : Values::kGiven,
                arguments.layers ? LayerRows::kAll : LayerRows::kBlocks, context.terminal_width());

@@ -13,6 +13,7 @@
 #include "commands/plan/plan_report.h"
 #include "commands/plan/roofline.h"
 #include "engine/engine.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -47,7 +48,12 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
                   std::optional<int> columns = {});
 // Prints the plans of convolutions and products and the times of layers of a planned GPU.
 void print_gpu(const DevicePlan& device, std::ostream& out);
-// Prints both as one line of JSON, {"event":"plan",...}.
-void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
+
+// What `plan --json` prints. Both must outlive it.
+struct PlanEvent {
+  const PlanReport* plan = nullptr;
+  const DevicePlan* device = nullptr;
+};
+void fields(results::FieldVisitor& v, PlanEvent& event);
 
 }  // namespace trainer::commands
