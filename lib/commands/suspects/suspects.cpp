@@ -134,18 +134,6 @@ void add_copies(const LabelledImages& images, const std::vector<std::vector<std:
 
 }  // namespace
 
-const char* to_string(SuspectReason reason) {
-  switch (reason) {
-    case SuspectReason::kWrongLabel:
-      return "wrong_label";
-    case SuspectReason::kCopyOfOtherLabel:
-      return "copy_of_other_label";
-    case SuspectReason::kCopyInOtherSplit:
-      return "copy_in_other_split";
-  }
-  return "";
-}
-
 Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
                        const config::Environment& environment,
                        const std::function<void(const Notice&)>& warn) {
@@ -168,7 +156,7 @@ void write_suspects(const Suspects& suspects, const LabelledImages& images, cons
     const LabelledImage& image = images.all()[suspect.image];
     std::string reasons;
     for (const SuspectReason reason : suspect.reasons) {
-      reasons += concat(reasons.empty() ? "" : " ", to_string(reason));
+      reasons += concat(reasons.empty() ? "" : " ", spell(reason));
     }
     text += concat(csv_cell(image.path), ',', csv_cell(images.class_name(image.label)), ',',
                    suspect.suggested ? csv_cell(images.class_name(*suspect.suggested)) : "", ',',

@@ -10,6 +10,7 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
+#include "base/spelling.h"
 #include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
 
@@ -20,7 +21,12 @@ enum class SuspectReason {
   kCopyOfOtherLabel,  // see copies.h
   kCopyInOtherSplit,  // both have the same label
 };
-const char* to_string(SuspectReason reason);
+constexpr auto spellings(SuspectReason) {
+  using enum SuspectReason;
+  return std::to_array<Spelling<SuspectReason>>({{kWrongLabel, "wrong_label"},
+                                                 {kCopyOfOtherLabel, "copy_of_other_label"},
+                                                 {kCopyInOtherSplit, "copy_in_other_split"}});
+}
 
 struct Suspect {
   std::size_t image = 0;  // index into LabelledImages

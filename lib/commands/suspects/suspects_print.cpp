@@ -1,17 +1,14 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/suspects/suspects.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSuspectsListed = 20;  // of each reason
 
@@ -85,34 +82,50 @@ std::string to_text(const Suspects& suspects, const LabelledImages& images) {
          list_copies(suspects, images);
 }
 
+// A suspect as a line of JSON.
+struct SuspectEvent {
+  std::string path, label;
+  Split split = Split::kTrain;
+  std::optional<std::string> suggested;
+  std::vector<SuspectReason> reasons;
+  double score = 0;
+  std::vector<std::string> copies;
+};
+
+void fields(results::FieldVisitor& v, SuspectEvent& suspect) {
+  v.event("suspect");
+  v("path", suspect.path, "The image.");
+  v("split", suspect.split, "Its split.");
+  v("label", suspect.label, "Its class.");
+  v("suggested_label", suspect.suggested, "The class that is likelier; null without one.");
+  v("reasons", suspect.reasons, "Why it is suspected.");
+  v("score", suspect.score, "Larger for stronger suspicion.");
+  v("copies", suspect.copies, "Other images that show the same picture.");
+}
+
+void fields(results::FieldVisitor& v, Suspects& suspects) {
+  v.event("suspects");
+  v.derived("judged_by", std::string(suspects.by_crossval ? "crossval" : "run"), "Who judged.");
+  v("images", suspects.images, "Images of the config.");
+  v("judged", suspects.judged, "Those that were judged.");
+  v("unknown", suspects.unknown, "Judged samples that are not among the images.");
+  v("wrong_labels", suspects.wrong_labels, "Likely wrong labels.");
+  v.derived("copy_groups", suspects.copies.size(), "Copies with several labels or splits.");
+  v("harmless_copy_groups", suspects.harmless_copies, "Copies with one label in one split.");
+}
+
 std::string to_json(const Suspects& suspects, const LabelledImages& images) {
   std::string text;
   for (const Suspect& suspect : suspects.list) {
     const LabelledImage& image = images.all()[suspect.image];
-    Json line{{"event", "suspect"},
-              {"path", image.path},
-              {"split", to_string(image.split)},
-              {"label", images.class_name(image.label)},
-              {"suggested_label", nullptr},
-              {"reasons", Json::array()},
-              {"score", suspect.score},
-              {"copies", Json::array()}};
-    if (suspect.suggested) line["suggested_label"] = images.class_name(*suspect.suggested);
-    for (const SuspectReason reason : suspect.reasons) line["reasons"].push_back(to_string(reason));
-    for (const std::size_t copy : suspect.copies) {
-      line["copies"].push_back(images.all()[copy].path);
-    }
-    text += to_json_line(line) + '\n';
+    SuspectEvent event{
+        image.path, images.class_name(image.label), image.split, {}, suspect.reasons, suspect.score,
+        {}};
+    if (suspect.suggested) event.suggested = images.class_name(*suspect.suggested);
+    for (const std::size_t copy : suspect.copies) event.copies.push_back(images.all()[copy].path);
+    text += results::to_line(event);
   }
-  const Json line{{"event", "suspects"},
-                  {"judged_by", suspects.by_crossval ? "crossval" : "run"},
-                  {"images", suspects.images},
-                  {"judged", suspects.judged},
-                  {"unknown", suspects.unknown},
-                  {"wrong_labels", suspects.wrong_labels},
-                  {"copy_groups", suspects.copies.size()},
-                  {"harmless_copy_groups", suspects.harmless_copies}};
-  return text + to_json_line(line) + '\n';
+  return text + results::to_line(suspects);
 }
 
 }  // namespace trainer::commands
