@@ -1,16 +1,13 @@
 #include "commands/devices/print_devices.h"
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "backend/open.h"
 #include "base/error.h"
-#include "base/formats/json.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string describe_cpu() {
   backend::DeviceOptions options;
@@ -20,19 +17,30 @@ std::string describe_cpu() {
 
 }  // namespace
 
+void fields(results::FieldVisitor& v, DeviceList::Gpu& gpu) {
+  v("index", gpu.index, "The number of the GPU.");
+  v("name", gpu.name, "Its name.");
+  v("compute_capability", gpu.compute_capability, "Its compute capability.");
+  v("multiprocessors", gpu.multiprocessors, "Its multiprocessors.");
+  v("memory_bytes", gpu.memory_bytes, results::kBytes, "Its memory.");
+}
+
+void fields(results::FieldVisitor& v, DeviceList& list) {
+  v.event("devices");
+  v("cpu", list.cpu, "The CPU.");
+  v("gpus", list.gpus, "The GPUs.");
+  v("no_gpu", list.no_gpu, "Why there is no GPU; null if there is one.");
+}
+
 void print_devices_json(const backend::Platform& platform, std::ostream& out) {
-  const backend::GpuList list = backend::list_gpus(platform);
-  Json gpus = Json::array();
-  for (const backend::Gpu& gpu : list.gpus) {
-    gpus.push_back({{"index", gpus.size()},
-                    {"name", gpu.name},
-                    {"compute_capability", concat(gpu.major, ".", gpu.minor)},
-                    {"multiprocessors", gpu.multiprocessors},
-                    {"memory_bytes", gpu.memory_bytes}});
+  const backend::GpuList found = backend::list_gpus(platform);
+  DeviceList list{describe_cpu(), {}, {}};
+  for (const backend::Gpu& gpu : found.gpus) {
+    list.gpus.push_back({list.gpus.size(), gpu.name, concat(gpu.major, ".", gpu.minor),
+                         gpu.multiprocessors, gpu.memory_bytes});
   }
-  Json event{{"event", "devices"}, {"cpu", describe_cpu()}, {"gpus", gpus}, {"no_gpu", nullptr}};
-  if (gpus.empty()) event["no_gpu"] = list.reason;
-  write_event(out, event);
+  if (list.gpus.empty()) list.no_gpu = found.reason;
+  results::print_json(list, out);
 }
 
 void print_devices(const backend::Platform& platform, std::ostream& out) {

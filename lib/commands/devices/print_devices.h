@@ -1,15 +1,30 @@
 // The output of `trainer devices`.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include "backend/open.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
-// Prints {"event":"devices","cpu":...,"gpus":[{"index":...,"name":...,"compute_capability":"9.0",
-// "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}. "no_gpu" is the reason why there
-// is no GPU, or null.
+// What `devices --json` prints.
+struct DeviceList {
+  struct Gpu {
+    std::size_t index = 0;
+    std::string name, compute_capability;
+    std::int64_t multiprocessors = 0, memory_bytes = 0;
+  };
+  std::string cpu;
+  std::vector<Gpu> gpus;
+  std::optional<std::string> no_gpu;
+};
+void fields(results::FieldVisitor& v, DeviceList& list);
+
 void print_devices_json(const backend::Platform& platform, std::ostream& out);
 // Prints the devices of this machine as text, one per line.
 void print_devices(const backend::Platform& platform, std::ostream& out);

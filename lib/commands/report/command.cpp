@@ -1,15 +1,13 @@
 #include "commands/report/command.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "checkpoint/run_links.h"
 #include "inference/open_model/source.h"
 #include "inference/predict/mistakes.h"
 #include "results/crossval/crossval_result.h"
 #include "results/pages/html.h"
+#include "results/print_json.h"
 #include "results/sweeps/summary.h"
 
 namespace trainer::commands {
@@ -107,6 +105,12 @@ bool report_sweep(const ReportArguments& arguments, const Path& folder, const Pa
 
 }  // namespace
 
+void fields(results::FieldVisitor& v, ReportEvent& event) {
+  v.event("report");
+  v("output", event.output, "The page.");
+  v("complete", event.is_complete, "Whether all parts of it could be made.");
+}
+
 int execute(const ReportArguments& arguments, const Context& context) {
   const Path folder = arguments.folder;
   Path output = arguments.output;
@@ -126,8 +130,7 @@ int execute(const ReportArguments& arguments, const Context& context) {
     is_whole = report_run(arguments, folder, output, context);
   }
   if (arguments.json) {
-    write_event(context.out,
-                {{"event", "report"}, {"output", output.string()}, {"complete", is_whole}});
+    results::print_json(ReportEvent{output.string(), is_whole}, context.out);
   } else {
     context.out << printable(output.string()) << '\n';
   }
