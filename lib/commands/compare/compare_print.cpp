@@ -10,7 +10,6 @@
 
 namespace trainer::commands {
 
-using results::kSamples;
 using results::kSeconds;
 using results::kShare;
 using results::kSteps;
@@ -160,10 +159,12 @@ void fields(results::FieldVisitor& v, Comparison::Pair& pair) {
   PairedResult& result = pair.result;
   v("first", pair.first, "Index of the first run.");
   v("second", pair.second, "Index of the second run.");
-  v("both_right", result.both_right, kSamples, "Samples that both runs predict right.");
-  v("only_first", result.only_first, kSamples, "Samples that the first alone predicts right.");
-  v("only_second", result.only_second, kSamples, "Samples that the second alone predicts right.");
-  v("both_wrong", result.both_wrong, kSamples, "Samples that both runs predict wrong.");
+  v("both_right", result.both_right, results::kSamples, "Samples that both runs predict right.");
+  v("only_first", result.only_first, results::kSamples,
+    "Samples that the first alone predicts right.");
+  v("only_second", result.only_second, results::kSamples,
+    "Samples that the second alone predicts right.");
+  v("both_wrong", result.both_wrong, results::kSamples, "Samples that both runs predict wrong.");
   v("p", result.probability, kShare, "The p-value of McNemar's exact test.");
 }
 

@@ -13,7 +13,6 @@
 namespace trainer::commands {
 
 using results::kBytes;
-using results::kSamples;
 
 namespace {
 
@@ -136,7 +135,7 @@ void print_batch_sizes(const BatchSizes& sizes, std::ostream& out) {
 }
 
 void fields(results::FieldVisitor& v, BatchSizes::Point& point) {
-  v("batch_size", point.batch_size, kSamples, "Samples per replica.");
+  v("batch_size", point.batch_size, results::kSamples, "Samples per replica.");
   v("images_per_second", point.images_per_second, {"images/s", 0}, "Median throughput.");
   v("low", point.low, {"images/s", 0}, "Throughput of the slowest window.");
   v("high", point.high, {"images/s", 0}, "Throughput of the fastest window.");
@@ -147,9 +146,9 @@ void fields(results::FieldVisitor& v, BatchSizes& sizes) {
   v.event("found");
   v.derived("what", std::string("batch-size"), "What was looked for.");
   v.derived("key", std::string("train.batch_size"), "The key of the config for the suggestion.");
-  v("suggestion", sizes.knee, kSamples, "The smallest with 95 % of the best throughput.");
-  v("largest", sizes.largest, kSamples, "The largest that fits all replicas.");
-  v("too_large", sizes.too_large, kSamples,
+  v("suggestion", sizes.knee, results::kSamples, "The smallest with 95 % of the best throughput.");
+  v("largest", sizes.largest, results::kSamples, "The largest that fits all replicas.");
+  v("too_large", sizes.too_large, results::kSamples,
     "The first to be measured that does not fit; null if all do.");
   v("available_bytes", sizes.available_bytes, kBytes, "Memory of the host at the start.");
   v("points", sizes.points, "The measured sizes, in rising order.");

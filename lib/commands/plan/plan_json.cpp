@@ -54,7 +54,6 @@ namespace trainer::commands {
 using results::FieldVisitor;
 using results::kBytes;
 using results::kNoUnit;
-using results::kSamples;
 using results::kSeconds;
 using results::kSteps;
 
@@ -88,12 +87,12 @@ void fields(FieldVisitor& v, PlannedData& data) {
   const model::SampleSpec sample = data.sample.value_or(model::SampleSpec{});
   v.when_present("unknown", data.unknown, "Why the data cannot be opened.");
   for (const Split split : kSplits) {
-    v.when_present(to_string(split).c_str(), only_if(is_known, data.size(split)), kSamples,
+    v.when_present(to_string(split).c_str(), only_if(is_known, data.size(split)), results::kSamples,
                    "Samples of the split.");
   }
   v.when_present("classes", only_if(is_known, data.classes), "The classes or labels.");
   v.when_present("class_order", only_if(is_known, data.class_order), "What decides their order.");
-  v.when_present("class_counts", only_if(is_known, data.class_counts), kSamples,
+  v.when_present("class_counts", only_if(is_known, data.class_counts), results::kSamples,
                  "Samples of each class, by split.");
   v.when_present("warnings", only_if(is_known, data.warnings), "Warnings about the data.");
   v.when_present("notes", only_if(is_known, data.notes), "Notes on the data.");
@@ -154,7 +153,7 @@ struct PredictedStep {
 void fields(FieldVisitor& v, PredictedStep& predicted) {
   Roofline& roofline = predicted.roofline;
   const auto samples = static_cast<double>(roofline.samples);
-  v("samples", roofline.samples, kSamples, "Samples of a step.");
+  v("samples", roofline.samples, results::kSamples, "Samples of a step.");
   v("layers", roofline.layers, "The times of the layers.");
   v.derived("update_seconds", to_list(roofline.update), kSeconds, "Least and largest time.");
   v.derived("step_seconds", to_list(roofline.step), kSeconds, "Least and largest time.");
@@ -237,7 +236,8 @@ void list_steps(FieldVisitor& v, const PlanReport& plan) {
                        const char* meaning) {
     v.when_present(key, only_if(is_known, value), unit, meaning);
   };
-  add("batch_size", steps.batch / steps.replicas, kSamples, "Samples of a batch per replica.");
+  add("batch_size", steps.batch / steps.replicas, results::kSamples,
+      "Samples of a batch per replica.");
   add("replicas", steps.replicas, kNoUnit, "Replicas of all workers.");
   add("workers", plan.who.size, kNoUnit, "Processes that train together.");
   add("rank", plan.who.rank, kNoUnit, "The number of this process.");
@@ -250,10 +250,10 @@ void list_steps(FieldVisitor& v, const PlanReport& plan) {
   std::optional<train::ScaledRate> rate = is_known ? plan.rate : std::nullopt;
   v.when_present("lr_scaling", rate, "How the learning rate follows the replicas.");
   add("accumulate", steps.accumulate, kNoUnit, "Batches of a step.");
-  add("global_batch", steps.batch * steps.accumulate, kSamples, "Samples of a step.");
+  add("global_batch", steps.batch * steps.accumulate, results::kSamples, "Samples of a step.");
   add("passes_per_epoch", steps.passes_per_epoch, kNoUnit, "Uses of a sample in an epoch.");
   add("steps_per_epoch", steps.steps_per_epoch, kSteps, "Steps of an epoch.");
-  add("samples_left_out_per_epoch", steps.left_out, kSamples,
+  add("samples_left_out_per_epoch", steps.left_out, results::kSamples,
       "That data.drop_remainder leaves out.");
   add("total_steps", steps.total_steps, kSteps, "Steps of the run.");
 }
