@@ -51,8 +51,8 @@ checkpoint::RunLock lock_sweep(const Path& folder) {
 
 class SweepRunner {
  public:
-  SweepRunner(const results::SweepPlan& plan, const Path& program, SweepObserver& observer)
-      : plan_(plan), program_(program), observer_(observer), eta_(plan.points.size()) {}
+  SweepRunner(const results::SweepPlan& plan, const Path& program, SweepPrinter& printer)
+      : plan_(plan), program_(program), printer_(printer), eta_(plan.points.size()) {}
 
   // False when a signal asks the sweep to stop.
   bool run(std::size_t index, results::PointState& state) {
@@ -74,7 +74,7 @@ class SweepRunner {
     }
     if (state.is_done()) results::read_point_files(folder, state);
     eta_.end(!finished, seconds_since(begin_));
-    observer_.on_end(index, state, eta_.between());
+    printer_.on_end(index, state, eta_.between());
     return goes_on;
   }
 
@@ -83,7 +83,7 @@ class SweepRunner {
     std::filesystem::create_directories(folder);
     wait_until_free(folder);
     eta_.start(seconds_since(begin_));
-    observer_.on_start(index, state.point);
+    printer_.on_start(index, state.point);
     ChildOptions child;
     child.command = {program_};
     for (std::string& word : make_arguments(plan_, state.point)) child.command.push_back(word);
@@ -114,13 +114,13 @@ class SweepRunner {
     } else if (name == "step" && total_ > 0) {
       const auto step = event.value("step", std::int64_t{0});
       eta_.advance(static_cast<double>(step) / static_cast<double>(total_), seconds_since(begin_));
-      observer_.on_progress(index, step, total_, eta_.within());
+      printer_.on_progress(index, step, total_, eta_.within());
     }
   }
 
   const results::SweepPlan& plan_;
   const Path& program_;
-  SweepObserver& observer_;
+  SweepPrinter& printer_;
   const Clock::time_point begin_ = Clock::now();
   Eta eta_;
   std::int64_t total_ = 0;  // steps of the present point
@@ -140,10 +140,10 @@ std::vector<std::string> make_arguments(const results::SweepPlan& plan,
 }
 
 std::vector<results::PointState> run_sweep(const results::SweepPlan& plan, const Path& program,
-                                           SweepObserver& observer) {
+                                           SweepPrinter& printer) {
   const checkpoint::RunLock lock = lock_sweep(plan.folder);
   std::vector<results::PointState> states = results::make_states(plan);
-  SweepRunner runner(plan, program, observer);
+  SweepRunner runner(plan, program, printer);
   SignalGuard signals;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (signals.take() || !runner.run(i, states[i])) break;

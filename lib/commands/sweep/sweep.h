@@ -7,10 +7,10 @@
 //   <sweep>/table.csv, table.json, table.md, report.html, *.svg   what came of all points
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "commands/sweep/sweep_print.h"
 #include "results/sweeps/point_state.h"
 
 namespace trainer::commands {
@@ -19,23 +19,10 @@ namespace trainer::commands {
 std::vector<std::string> make_arguments(const results::SweepPlan& plan,
                                         const results::Point& point);
 
-// Receives the progress of a sweep.
-class SweepObserver {
- public:
-  virtual ~SweepObserver() = default;
-  // A point begins, goes on (steps of total), or is over. `eta_seconds`: to the end of the sweep,
-  // nothing before the first step.
-  virtual void on_start(std::size_t index, const results::Point& point) = 0;
-  virtual void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
-                           std::optional<double> eta_seconds) = 0;
-  virtual void on_end(std::size_t index, const results::PointState& state,
-                      std::optional<double> eta_seconds) = 0;
-};
-
 // Trains the points that have not finished, one after the other, each with --resume. A point that
 // fails does not end the sweep; a signal does, after the point in training has saved. `program`:
 // the path of this program. Throws ConfigError while another process runs the sweep.
 std::vector<results::PointState> run_sweep(const results::SweepPlan& plan, const Path& program,
-                                           SweepObserver& observer);
+                                           SweepPrinter& printer);
 
 }  // namespace trainer::commands

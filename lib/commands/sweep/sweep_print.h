@@ -1,4 +1,4 @@
-// Prints the progress and the summary of `trainer sweep`.
+// Prints the progress of `trainer sweep`.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,6 @@
 #include <ostream>
 #include <string>
 
-#include "commands/sweep/sweep.h"
 #include "results/sweeps/summary.h"
 
 namespace trainer::commands {
@@ -20,16 +19,18 @@ struct SweepPrinterOptions {
 };
 
 // Prints one line per point. On a terminal, the line of the point in training is rewritten.
-class SweepPrinter final : public SweepObserver {
+class SweepPrinter {
  public:
   // `out` must outlive the printer. `points` is the number of points of the sweep.
   SweepPrinter(const SweepPrinterOptions& options, std::size_t points, std::ostream& out);
 
-  void on_start(std::size_t index, const results::Point& point) override;
+  // A point begins, goes on (steps of total), or is over. `eta_seconds`: to the end of the sweep,
+  // nothing before the first step.
+  void on_start(std::size_t index, const results::Point& point);
   void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
-                   std::optional<double> eta_seconds) override;
+                   std::optional<double> eta_seconds);
   void on_end(std::size_t index, const results::PointState& state,
-              std::optional<double> eta_seconds) override;
+              std::optional<double> eta_seconds);
 
  private:
   std::string place(std::size_t index) const;

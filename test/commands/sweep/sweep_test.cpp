@@ -2,25 +2,14 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 #include "results/sweeps/support.h"
 
 namespace trainer::commands {
 namespace {
 
 using test::FakeSweep;
-
-// Records the calls of an observer.
-struct Told : SweepObserver {
-  std::vector<std::string> lines;
-  void on_start(std::size_t, const results::Point& point) override { lines.push_back(point.name); }
-  void on_progress(std::size_t, std::int64_t step, std::int64_t total,
-                   std::optional<double> eta) override {
-    lines.push_back(concat(step, " of ", total, eta ? concat(", eta ", *eta) : ""));
-  }
-  void on_end(std::size_t, const results::PointState& state, std::optional<double> eta) override {
-    lines.push_back(concat(state.message, eta ? concat(", eta ", *eta) : ""));
-  }
-};
 
 TEST_CASE("run_sweep: events of the runs are read, and each run gets one value per variable") {
   FakeSweep sweep({"parallel.gpus=1"});
@@ -35,14 +24,16 @@ TEST_CASE("run_sweep: events of the runs are read, and each run gets one value p
                     "echo '{\"event\":\"step\",\"step\":4}'\n"
                     "echo \"error: gpus ${NUM_GPUS-none}, batch $BATCH_SIZE\" >&2\nexit 4\n");
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  Told told;
-  const auto states = run_sweep(sweep.plan, program, told);
+  std::ostringstream out;
+  SweepPrinter printer({.is_terminal = true}, 1, out);
+  const auto states = run_sweep(sweep.plan, program, printer);
   REQUIRE(states.size() == 1);
   CHECK(states[0].kind == results::PointState::Kind::kFailed);
   CHECK(states[0].code == 4);
   // Nothing is left behind the last step of the last point, whatever the time.
-  CHECK(told.lines ==
-        std::vector<std::string>{"gpus=1", "1 of 4", "4 of 4, eta 0", "gpus none, batch 8, eta 0"});
+  CHECK(out.str() ==
+        "\r[1/1] gpus=1  step 1/4  eta ?\x1b[K\r[1/1] gpus=1  step 4/4  eta 0:00\x1b[K"
+        "\r[1/1] gpus=1: failed: gpus none, batch 8\x1b[K\n");
 }
 
 }  // namespace
