@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "base/spelling.h"
+
 namespace trainer {
 
 struct Notice {
@@ -14,6 +16,7 @@ struct Notice {
   std::string text;  // does not name its kind; "" if there is nothing to report
   Kind kind = Kind::kWarning;
 
+  Notice() = default;
   Notice(std::string warning) : text(std::move(warning)) {}  // NOLINT(google-explicit-constructor)
   Notice(const char* warning) : text(warning) {}             // NOLINT(google-explicit-constructor)
   static Notice note(std::string text) {
@@ -22,5 +25,10 @@ struct Notice {
     return notice;
   }
 };
+
+constexpr auto spellings(Notice::Kind) {
+  using enum Notice::Kind;
+  return std::to_array<Spelling<Notice::Kind>>({{kWarning, "warning"}, {kNote, "note"}});
+}
 
 }  // namespace trainer

@@ -20,6 +20,8 @@
 #include "engine/device_use.h"
 #include "engine/metrics/metrics.h"
 #include "engine/step_times.h"
+#include "results/metrics.h"
+#include "results/train_events.h"
 
 namespace trainer::config {
 struct Config;
@@ -118,23 +120,8 @@ struct Finish {
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last one of each split
   // The best checkpoint so far, if there is one.
-  struct Best {
-    std::string metric;  // run.best
-    double value = 0;
-    double epoch = 0;
-    std::int64_t step = 0;
-    Path path;
-    bool restored = false;  // the run ends with its parameters (train.early_stop.restore_best)
-  };
-  std::optional<Best> best;
-  // With parameter servers, the staleness of the gradients of all workers since the start of this
-  // process.
-  struct Staleness {
-    double mean = 0;
-    std::int64_t max = 0;
-    std::int64_t rejected = 0;  // gradients above parallel.max_staleness
-  };
-  std::optional<Staleness> staleness;
+  std::optional<results::BestCheckpoint> best;
+  std::optional<results::Staleness> staleness;  // set with parameter servers
   // The devices of this process; empty where they are not measured. The energy is that of all of
   // them together, evaluations included; per image, it is divided by the images that they trained
   // on.

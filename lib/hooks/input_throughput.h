@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "hooks/hooks.h"
+#include "results/step_times.h"
 
 namespace trainer::hooks {
 
@@ -21,6 +22,10 @@ class InputThroughput {
   std::optional<double> images_per_second(StepInput input) const {
     const Sum& sum = sums_[static_cast<std::size_t>(input)];
     return sum.seconds > 0 ? std::optional(sum.samples / sum.seconds) : std::nullopt;
+  }
+  results::FeatureRates feature_rates() const {
+    return {images_per_second(StepInput::kNewFeatures),
+            images_per_second(StepInput::kCachedFeatures)};
   }
 
  private:

@@ -4,27 +4,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "hooks/formats/best_json.h"
-#include "hooks/formats/speed_json.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
-#include "results/evaluation/metrics_json.h"
+#include "results/json.h"
+#include "results/train_events.h"
 
 namespace trainer::hooks {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json device_json(const engine::DeviceUse& use) {
-  Json json{{"device", use.device}};
-  for (std::size_t i = 0; i < use.means.size(); ++i) {
-    if (use.means[i]) json[engine::kDeviceMetrics[i].name] = rounded(*use.means[i], 9);
-  }
-  if (use.energy_joules) json[engine::kDeviceEnergy] = *use.energy_joules;
-  return json;
-}
 
 class JsonHook : public Hook {
  public:
@@ -41,16 +29,8 @@ class JsonHook : public Hook {
     info_ = info;
     step_ = info.first_step;
     interval_.emplace(log_every_, info.steps_per_epoch);
-    Json line{{"event", "start"},
-              {"run", info.dir.string()},
-              {"total_steps", info.total_steps},
-              {"steps_per_epoch", info.steps_per_epoch},
-              {"first_step", info.first_step},
-              {"global_batch", info.global_batch},
-              {"replicas", info.replicas},
-              {"passes_per_epoch", info.passes_per_epoch}};
-    if (!info.weights.empty()) line["weights"] = info.weights;
-    write(line);
+    write(results::StartEvent{info.dir, info.total_steps, info.steps_per_epoch, info.first_step,
+                              info.global_batch, info.replicas, info.passes_per_epoch, info.weights});
   }
 
   Request on_step(const Progress& p) override {
@@ -60,90 +40,71 @@ class JsonHook : public Hook {
     // The first step always has a line, because it shows how long the start took.
     const bool due = interval_->due(p.step, p.elapsed);
     if (!due && p.step != info_.first_step + 1) return Request::kContinue;
-    Json line{{"event", "step"},
-              {"step", p.step},
-              {"epoch", p.epoch},
-              {"loss", rounded(window_.loss(), 9)},
-              {"accuracy", rounded(window_.accuracy(), 9)},
-              {"learning_rate", rounded(p.learning_rate, 7)},
-              {"images_per_second", window_.images_per_second()},
-              {"steps_per_second", window_.steps_per_second()},
-              {"wait_share", window_.wait_share()},
-              {"elapsed", p.elapsed}};
+    results::StepEvent event{p.step,
+                             p.epoch,
+                             rounded(window_.loss(), 9),
+                             rounded(window_.accuracy(), 9),
+                             rounded(p.learning_rate, 7),
+                             window_.images_per_second(),
+                             window_.steps_per_second(),
+                             window_.wait_share(),
+                             p.elapsed,
+                             {},
+                             {}};
     if (!info_.servers.empty()) {
-      line["staleness"] = window_.staleness();
-      line["staleness_max"] = window_.staleness_max();
+      event.staleness = window_.staleness();
+      event.staleness_max = window_.staleness_max();
     }
-    write(line);
+    write(event);
     if (due) window_ = {};
     return Request::kContinue;
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    Json line{{"event", "evaluation"},
-              {"split", to_string(e.split)},
-              {"step", e.step},
-              {"epoch", e.epoch},
-              {"loss", e.metrics.loss},
-              {"accuracy", e.metrics.accuracy},
-              {"accuracy_low", e.metrics.accuracy_interval.low},
-              {"accuracy_high", e.metrics.accuracy_interval.high}};
-    if (e.metrics.top_k > 0) {
-      line["top_k"] = e.metrics.top_k;
-      line["top_k_accuracy"] = e.metrics.top_k_accuracy;
-    }
-    for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
-      if (!line.contains(key)) line[key] = value;
-    }
-    line["count"] = e.metrics.count;
-    line["seconds"] = e.seconds;
-    write(line);
+    write(results::EvaluationEvent{e.split, e.step, e.epoch, e.seconds, e.metrics});
     return Request::kContinue;
   }
 
-  void on_checkpoint(const Path& path) override {
-    write({{"event", "checkpoint"}, {"path", path.string()}, {"step", step_}});
-  }
+  void on_checkpoint(const Path& path) override { write(results::CheckpointEvent{path, step_}); }
 
   void on_finish(const Finish& finish) override {
-    Json metrics = Json::object();
+    results::FinishedEvent event;
+    event.run = info_.dir;
+    event.steps = finish.steps;
+    event.total_seconds = finish.step_seconds;
+    event.wall_seconds = finish.wall_seconds;
+    event.images_per_second = finish.images_per_second;
+    event.reason = to_string(finish.reason);
     for (const Evaluation& e : finish.evaluations) {
-      metrics[to_string(e.split)] = {
-          {"loss", e.metrics.loss}, {"accuracy", e.metrics.accuracy}, {"count", e.metrics.count}};
+      event.metrics.push_back(
+          {to_string(e.split), {e.metrics.loss, e.metrics.accuracy, e.metrics.count}});
     }
-    Json line{{"event", "finished"},
-              {"run", info_.dir.string()},
-              {"steps", finish.steps},
-              {"total_seconds", finish.step_seconds},
-              {"wall_seconds", finish.wall_seconds},
-              {"images_per_second", nullptr},
-              {"reason", to_string(finish.reason)},
-              {"metrics", metrics},
-              {"parameters_sha256", finish.parameters_sha256}};
-    if (finish.images_per_second) line["images_per_second"] = *finish.images_per_second;
-    line.update(throughput_json(throughput_));
-    if (const auto& best = finish.best) {
-      line["best"] = best_json(*best);
-      line["best"]["path"] = best->path.string();
+    event.parameters_sha256 = finish.parameters_sha256;
+    event.rates = throughput_.feature_rates();
+    event.best = finish.best;
+    event.skipped_updates = finish.skipped_updates;
+    event.staleness = finish.staleness;
+    event.input = finish.input;
+    if (!finish.times.empty()) {
+      event.step_times = results::make_step_means(finish.times, info_.ranks);
     }
-    if (finish.skipped_updates > 0) line["skipped_updates"] = finish.skipped_updates;
-    if (const auto& staleness = finish.staleness) {
-      line["staleness"] = {
-          {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->rejected}};
+    event.gap_seconds = finish.gap_seconds;
+    event.devices = finish.devices;
+    for (engine::DeviceUse& use : event.devices) {
+      for (std::optional<double>& mean : use.means) {
+        if (mean) mean = rounded(*mean, 9);
+      }
     }
-    if (!finish.input.empty()) line["input"] = finish.input;
-    if (!finish.times.empty()) line["step_times"] = step_times_json(finish.times, info_.ranks);
-    if (finish.gap_seconds) line["gap_seconds"] = *finish.gap_seconds;
-    for (const engine::DeviceUse& use : finish.devices) line["devices"].push_back(device_json(use));
-    if (finish.energy_joules) line["energy_joules"] = *finish.energy_joules;
-    if (finish.joules_per_image) line["joules_per_image"] = *finish.joules_per_image;
-    write(line);
+    event.energy_joules = finish.energy_joules;
+    event.joules_per_image = finish.joules_per_image;
+    write(event);
   }
 
  private:
-  void write(Json event) {
-    if (clock_) event["time"] = utc_time(clock_());
-    write_event(out_, event);
+  template <class Event>
+  void write(const Event& event) {
+    const std::string time = clock_ ? utc_time(clock_()) : "";
+    write_event(out_, results::to_json(results::Timed<Event>{event, time}));
     if (!out_ && (errno == EPIPE || errno == EIO) && output_closed_)
       std::exchange(output_closed_, {})();
   }

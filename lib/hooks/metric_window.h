@@ -8,14 +8,9 @@
 
 #include "base/formats/table.h"
 #include "hooks/hooks.h"
+#include "results/rounded.h"
 
 namespace trainer::hooks {
-
-// Rounds to significant digits. 9 digits distinguish every float from its neighbours; with 7 digits
-// a float that was written as 0.001 reads 0.001.
-inline double rounded(double value, int digits) {
-  return std::strtod(significant(value, digits).c_str(), nullptr);
-}
 
 // Averages loss and accuracy over the samples, and times over the steps.
 class MetricWindow {

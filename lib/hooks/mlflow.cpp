@@ -5,17 +5,15 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "config/config.h"
-#include "hooks/formats/best_json.h"
 #include "hooks/hooks.h"
 #include "hooks/mlflow/sender.h"
 #include "hooks/summary_window.h"
 #include "http/certificates.h"
-#include "results/evaluation/metrics_json.h"
+#include "results/json.h"
+#include "results/train_events.h"
 
 namespace trainer::hooks {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::uintmax_t kMaxReportBytes = 20 << 20;
 
@@ -32,20 +30,18 @@ http::ClientOptions make_client_options(const Environment& environment) {
   return options;
 }
 
-Json make_final_metrics(const Finish& finish) {
-  Json metrics = Json::object();
+results::TrackedEnd make_end(const Finish& finish) {
+  results::TrackedEnd end{
+      finish.steps, to_string(finish.reason), {}, finish.parameters_sha256, finish.best};
+  if (end.best) end.best->path.clear();
   for (const Evaluation& evaluation : finish.evaluations) {
-    Json& split = metrics[to_string(evaluation.split)];
+    auto& metrics = end.metrics.emplace_back().second;
+    end.metrics.back().first = to_string(evaluation.split);
     for (const auto& [name, value] : engine::named_metrics(evaluation.metrics)) {
-      split[std::string(name)] = value;
+      metrics.emplace_back(name, value);
     }
   }
-  Json json{{"steps", finish.steps},
-            {"reason", to_string(finish.reason)},
-            {"metrics", std::move(metrics)},
-            {"parameters_sha256", finish.parameters_sha256}};
-  if (finish.best) json["best"] = best_json(*finish.best);
-  return json;
+  return end;
 }
 
 class MlflowHook final : public Hook {
@@ -101,7 +97,7 @@ class MlflowHook final : public Hook {
     const bool is_interrupted = finish.reason == FinishReason::kInterrupted;
     mlflow::RunEnd end{is_interrupted ? "KILLED" : "FINISHED", {}};
     end.artifacts.push_back(
-        {"final_metrics.json", to_json_line(make_final_metrics(finish)) + "\n"});
+        {"final_metrics.json", to_json_line(results::to_json(make_end(finish))) + "\n"});
     add_report(end);
     close(std::move(end));
   }

@@ -6,8 +6,10 @@
 // visitors. They see values by their form, so that none of them is compiled once per result.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
@@ -37,11 +39,12 @@ struct Unit {
       : name(unit), min(lowest), max(highest) {}
 };
 inline constexpr Unit kNoUnit{""};
-inline constexpr Unit kShare{"share", 0, 1};
+inline constexpr Unit kShare{"share", 0, 1 + 1e-9};       // may be rounded up
 inline constexpr Unit kSamples{"samples", 0, 1LL << 40};  // sums of them do not overflow
 inline constexpr Unit kSteps{"steps", 0};
 inline constexpr Unit kSeconds{"s", 0};
 inline constexpr Unit kBytes{"bytes", 0};
+inline constexpr Unit kImagesPerSecond{"images/s", 0};
 
 // Refers to a value of a result, which must outlive it.
 class Value {
@@ -102,7 +105,8 @@ class ValueOf final : public Object {
 };
 
 template <class T>
-requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string>
+requires std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string> ||
+    std::same_as<T, std::filesystem::path>
 class ValueOf<T> final : public Value {
  public:
   explicit ValueOf(T& value) : value_(value) {}
@@ -120,6 +124,10 @@ class ValueOf<T> final : public Value {
       visitor.number(value_);
     } else if constexpr (std::same_as<T, std::string>) {
       visitor.text(value_);
+    } else if constexpr (std::same_as<T, std::filesystem::path>) {
+      std::string path = value_.string();
+      visitor.text(path);
+      assign(path);
     } else {
       std::string word(spell(value_));
       visitor.word(word, enum_words<T>());
@@ -127,8 +135,15 @@ class ValueOf<T> final : public Value {
     }
   }
   bool is_empty() const override {
-    if constexpr (std::same_as<T, std::string>) return value_.empty();
-    return false;
+    if constexpr (std::same_as<T, double>) {
+      return std::isnan(value_);
+    } else if constexpr (std::integral<T>) {
+      return value_ == 0;
+    } else if constexpr (std::is_enum_v<T>) {
+      return false;
+    } else {
+      return value_.empty();
+    }
   }
 
  private:
@@ -227,7 +242,7 @@ struct Field {
   const char* key;
   Unit unit;
   const char* meaning;
-  bool may_be_absent;  // the key is left out while its value is empty
+  bool may_be_absent;  // see when_present()
 };
 
 // Visits the keys of a result, in their order.
@@ -245,7 +260,8 @@ class FieldVisitor {
   void operator()(const char* key, T& value, const char* meaning) {
     (*this)(key, value, kNoUnit, meaning);
   }
-  // A key that is left out while the optional, text, list or map is empty.
+  // A key that is left out while its value is empty: an optional, text, list or map without
+  // content, false, 0, or NaN. Reading leaves the member alone where the key is absent.
   template <class T>
   void when_present(const char* key, T& value, Unit unit, const char* meaning) {
     ValueOf<T> shown(value);

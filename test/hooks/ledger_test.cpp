@@ -256,14 +256,14 @@ TEST_CASE("ledger: a file of another program is rejected") {
 
 TEST_CASE("run record: the build, the config and the result are recorded") {
   const TemporaryFolder folder;
-  RunOrigin origin;
+  results::RunRecord origin;
   origin.program = "trainer 9";
   origin.device = "cpu, 2 threads";
   origin.model = "3 layers";
-  origin.data_fingerprint = "abc";
+  origin.data = "abc";
   origin.base = "../..";
   origin.price_per_hour = 1.5;
-  origin.splits = {{Split::kTrain, 30, {10, 20}}, {Split::kTest, 9, {}}};
+  origin.splits = {{"train", {30, {10, 20}}}, {"test", {9, {}}}};
   origin.memory = {{"gradients", 12}};
   origin.data_notices = {Notice("no sample of: cow"), Notice::note("a range")};
   {
@@ -393,14 +393,14 @@ TEST_CASE("the run record keeps its metrics when a resumed run is not evaluated 
     hook->on_finish(end);
     return record_in(folder.path())["finished"]["metrics"];
   };
-  CHECK_FALSE(read_finished_steps(folder.path()));
+  CHECK_FALSE(results::read_finished_steps(folder.path()));
   const auto first = end_with(FinishReason::kDone, {evaluation(Split::kTest, 20, 1)});
   CHECK(first["test"]["loss"] == 1.0);
-  CHECK(read_finished_steps(folder.path()) == 20);
+  CHECK(results::read_finished_steps(folder.path()) == 20);
   CHECK(end_with(FinishReason::kAlreadyDone, {}) == first);
   CHECK(end_with(FinishReason::kDone, {}).empty());
   write_file_atomic(folder.path() / "run.json", R"({"finished":{"steps":"20","metrics":[1]}})");
-  CHECK_FALSE(read_finished_steps(folder.path()));
+  CHECK_FALSE(results::read_finished_steps(folder.path()));
   CHECK(end_with(FinishReason::kAlreadyDone, {}).empty());
 }
 

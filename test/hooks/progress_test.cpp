@@ -86,7 +86,7 @@ TEST_CASE("progress: the closing lines show servers, devices, energy and the bes
   CHECK(closing(1, [](Finish&) {}) == results());
   CHECK(closing(2,
                 [](Finish& f) {
-                  f.staleness = Finish::Staleness{1.5, 3, 2};
+                  f.staleness = results::Staleness{1.5, 3, 2};
                 }) ==
         "staleness of gradients: mean 1.50, most 3, 2 rejected\n"
         "total time with 2 workers: 10.500 seconds\n"
@@ -99,7 +99,9 @@ TEST_CASE("progress: the closing lines show servers, devices, energy and the bes
           f.joules_per_image = 0.5;
         }) == "energy: 1234 J, 0.5 J/image\n" + results());
   CHECK(closing(1,
-                [](Finish& f) { f.best = Finish::Best{"test/loss", 0.25, 2, 16, "best", true}; }) ==
+                [](Finish& f) {
+                  f.best = results::BestCheckpoint{"test/loss", 0.25, 2, 16, "best", true};
+                }) ==
         "best test/loss 0.2500 after epoch 2 (step 16), whose parameters are restored, in "
         "best\n" +
             results());
@@ -258,7 +260,8 @@ TEST_CASE("progress: the closing lines name the best checkpoint") {
   hook->on_start(run_info("r"));
   out.str("");
   Finish end = finish(FinishReason::kDone);
-  end.best = Finish::Best{"validation/accuracy", 0.98765, 2, 16, "r/checkpoints/best.safetensors"};
+  end.best = results::BestCheckpoint{"validation/accuracy", 0.98765, 2, 16,
+                                     "r/checkpoints/best.safetensors"};
   hook->on_finish(end);
   CHECK(out.str() == std::string("best validation/accuracy 0.9877 after epoch 2 (step 16), in "
                                  "r/checkpoints/best.safetensors\n") +

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "inference/decisions/stored_result.h"
 #include "results/evaluation/find_class.h"
-#include "results/evaluation/metrics_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {

@@ -22,8 +22,8 @@ std::vector<Notice> list_notices(const data::Datasets& data) {
   return notices;
 }
 
-hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
-  hooks::RunOrigin origin;
+results::RunRecord make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
+  results::RunRecord origin;
   origin.program = job.build;
 #ifdef __clang__
   origin.compiler = __VERSION__;
@@ -31,13 +31,14 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
   origin.compiler = concat("GCC ", __VERSION__);
 #endif
   origin.libc = concat("glibc ", ::gnu_get_libc_version());
+  origin.host = host_name();
   origin.device = job.engine.describe();
   origin.processor = processor_name();
   const Topology machine = read_topology();
   origin.cores = std::ssize(machine.processors);
   origin.machine = describe(machine);
   origin.model = model::describe_model(job.config.model, layers);
-  origin.data_fingerprint = job.data.train->fingerprint();
+  origin.data = job.data.train->fingerprint();
   const backend::MemoryReport memory = job.engine.memory();
   const auto replicas = static_cast<std::int64_t>(job.engine.count());
   origin.memory = {{"parameters and state", (memory.variables + memory.derived) / replicas},
@@ -48,7 +49,7 @@ hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::Lay
     const data::Dataset* const dataset = job.data.dataset(split).get();
     if (dataset == nullptr) continue;
     origin.splits.push_back(
-        {split, dataset->size(), data::class_counts(*dataset, job.data.num_classes)});
+        {to_string(split), {dataset->size(), data::class_counts(*dataset, job.data.num_classes)}});
   }
   origin.data_notices = list_notices(job.data);
   for (const std::string& warning : hooks::data_warnings(job.data)) {

@@ -6,8 +6,8 @@
 
 #include "base/notice.h"
 #include "data/open.h"
-#include "hooks/run_record.h"
 #include "model/table.h"
+#include "results/run_record.h"
 #include "train/loop.h"
 
 namespace trainer::commands {
@@ -16,7 +16,7 @@ namespace trainer::commands {
 std::vector<Notice> list_notices(const data::Datasets& data);
 
 // Returns the origin of a job whose model has these layers. The program is job.build.
-hooks::RunOrigin make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers);
+results::RunRecord make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers);
 
 // Returns "cpu, 2 lanes ...; trainer 0.1.0 on host, process 12; samples of photos: train 2,058".
 std::string describe_session(const train::Job& job);

@@ -95,14 +95,14 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
         [&engine = job.engine] { return engine.replica().parameters_sha256(); }, context.warn));
   }
   const std::vector<model::LayerRow> layers = model::layer_table(training.model);
-  const hooks::RunOrigin origin = make_origin(job, layers);
+  const results::RunRecord origin = make_origin(job, layers);
   job.hooks.push_back(hooks::make_run_record_hook(origin));
   if (!job.config.run.mlflow.empty()) {
     hooks::MlflowOptions options;
     options.tags = {{"trainer.version", origin.program},
                     {"trainer.host", host_name()},
                     {"trainer.device", origin.device},
-                    {"trainer.data", origin.data_fingerprint}};
+                    {"trainer.data", origin.data}};
     options.environment = context.environment;
     options.warn = context.warn;
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));

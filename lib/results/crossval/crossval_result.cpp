@@ -8,7 +8,8 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "results/evaluation/metrics_json.h"
+#include "results/json.h"
+#include "results/metrics.h"
 #include "results/run_files/result_files.h"
 
 namespace trainer::results {
@@ -46,7 +47,7 @@ CrossvalJson metric_json(const FoldMetric& metric) {
 
 // Returns an object per label: its counts over all samples, and its metrics.
 CrossvalJson label_metrics_json(const CrossvalResult& result) {
-  CrossvalJson labels = labels_json(result.all.multi_label);
+  CrossvalJson labels = to_json(result.all.multi_label.labels);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     CrossvalJson named{{"label", result.classes[i]}};
     named.update(labels[i]);
@@ -72,7 +73,7 @@ CrossvalJson make_json(const CrossvalResult& result) {
   }
   json["classes"] = result.classes;
   if (result.labels.empty()) {
-    add_confusion(json, result.all.confusion);
+    json.update(to_json(count_confusions(result.all.confusion)));
   } else {
     json["labels"] = label_metrics_json(result);
   }

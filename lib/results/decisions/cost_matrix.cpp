@@ -16,7 +16,8 @@
 #include "results/decisions/contradiction.h"
 #include "results/decisions/prediction.h"
 #include "results/evaluation/evaluation_report.h"
-#include "results/evaluation/metrics_json.h"
+#include "results/json.h"
+#include "results/metrics.h"
 
 namespace trainer::results {
 namespace {
@@ -129,7 +130,7 @@ CostedDecisions count_costs(const engine::CostMatrix& costs, const engine::Label
 CostJson decisions_json(const CostedDecisions& decisions) {
   CostJson json{{"cost", decisions.cost},
                 {"accuracy", share(decisions.correct, decisions.samples)}};
-  add_confusion(json, decisions.counts);
+  json.update(to_json(count_confusions(decisions.counts)));
   return json;
 }
 

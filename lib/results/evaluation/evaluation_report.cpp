@@ -7,7 +7,8 @@
 #include "base/formats/json.h"
 #include "results/evaluation/class_tables.h"
 #include "results/evaluation/find_class.h"
-#include "results/evaluation/metrics_json.h"
+#include "results/json.h"
+#include "results/metrics.h"
 
 namespace trainer::results {
 namespace {
@@ -34,7 +35,7 @@ void add_labels(Document& document, const EvaluationReport& report) {
 }
 
 Json named_labels_json(const EvaluationReport& report) {
-  Json labels = labels_json(report.metrics.multi_label);
+  Json labels = to_json(report.metrics.multi_label.labels);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const engine::LabelResult& label = report.metrics.multi_label.labels[i];
     Json named{{"label", class_name(report.classes, i)},
@@ -159,7 +160,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
                        {"support", row.support}});
   }
   json["per_class"] = std::move(classes);
-  add_confusion(json, metrics.confusion);
+  json.update(to_json(count_confusions(metrics.confusion)));
   write_event(out, json);
 }
 

@@ -111,11 +111,11 @@ bool Checkpointer::restore_best() {
   return true;
 }
 
-std::optional<hooks::Finish::Best> Checkpointer::best() const {
+std::optional<results::BestCheckpoint> Checkpointer::best() const {
   const RunState& state = context_.state;
   if (!store_ || !state.best) return std::nullopt;
   const Job& job = context_.job;
-  return hooks::Finish::Best{
+  return results::BestCheckpoint{
       job.config.run.best, *state.best,         job.plan.epoch(state.best_step),
       state.best_step,     store_->best_path(), state.restored_step == state.best_step};
 }

@@ -32,7 +32,7 @@ class Checkpointer {
   // stay. Returns false if the run's state is the best. Collective.
   bool restore_best();
   // Returns the best checkpoint so far. Chief only.
-  std::optional<hooks::Finish::Best> best() const;
+  std::optional<results::BestCheckpoint> best() const;
   // Returns the path of the last checkpoint for messages, or "none"; on other ranks than the chief,
   // "rank 0's of step N".
   std::string last_checkpoint() const;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/evaluate.h"
-#include "hooks/run_record.h"
+#include "results/run_record.h"
 #include "train/loop/not_finite.h"
 #include "train/loop/start.h"
 
@@ -60,7 +60,7 @@ void TrainingRun::load() {
   if (job_.start == Start::kResume) {
     // A tracking server may lack the last evaluations, so that they are made again for it.
     is_recorded_ = job_.config.run.mlflow.empty() && is_over() && !needs_restore(context_) &&
-                   hooks::read_finished_steps(job_.run) == state().step;
+                   results::read_finished_steps(job_.run) == state().step;
   }
   // The config is written after resume() has checked it, so that a run whose checkpoint does not
   // fit keeps its own config.

@@ -1,0 +1,145 @@
+#include "results/metrics.h"
+
+namespace trainer::results {
+
+ConfusionCounts count_confusions(const engine::Confusion& confusion) {
+  constexpr std::size_t kMaxTopConfusions = 1000;
+  std::vector<engine::ConfusionCell> cells = confusion.cells();
+  const std::size_t classes = confusion.classes();
+  ConfusionCounts counts;
+  if (confusion.classes() > kMaxMatrixClasses) {
+    engine::keep_largest_confusions(cells, kMaxTopConfusions);
+    counts.top.emplace();
+    for (const engine::ConfusionCell& cell : cells) {
+      counts.top->push_back({cell.actual, cell.predicted, cell.count});
+    }
+    return counts;
+  }
+  counts.matrix.emplace(classes, std::vector<std::int64_t>(classes));
+  for (const engine::ConfusionCell& cell : cells) {
+    (*counts.matrix)[cell.actual][cell.predicted] = cell.count;
+  }
+  return counts;
+}
+
+void fields(FieldVisitor& v, ConfusionCounts& counts) {
+  v.when_present("confusion", counts.matrix, kSamples,
+                 "A row per true class, with the samples of each predicted class. Left out for many "
+                 "classes.");
+  v.when_present("top_confusions", counts.top, kSamples,
+                 "In place of the matrix of many classes: lists of true class, predicted class and "
+                 "samples, the largest counts first.");
+}
+
+void fields(FieldVisitor& v, ClassTotals& totals) {
+  v("support", totals.support, kSamples, "Samples of each class.");
+  v("predicted", totals.predicted, kSamples, "Samples that are predicted to be of each class.");
+  v("correct", totals.correct, kSamples, "Samples of each class that are predicted right.");
+}
+
+void fields(FieldVisitor& v, engine::LabelResult& label) {
+  v("positives", label.positives, kSamples, "Samples with the label.");
+  v("negatives", label.negatives, kSamples, "Samples without the label.");
+  v("true_positives", label.true_positives, kSamples, "Samples with the label that are predicted.");
+  v("false_positives", label.false_positives, kSamples,
+    "Samples without the label that are predicted to have it.");
+  v.when_present("auc", label.auc, kShare, "Area under the ROC curve.");
+  v.when_present("average_precision", label.average_precision, kShare,
+                 "Area under the precision-recall curve.");
+}
+
+MetricMeans find_means(const engine::Metrics& metrics) {
+  MetricMeans means;
+  if (const engine::MultiLabelMetrics& labels = metrics.multi_label; !labels.empty()) {
+    means.f1_macro = labels.f1_macro();
+    means.f1_micro = labels.f1_micro();
+    means.subset_accuracy = labels.subset_accuracy();
+    means.hamming_loss = labels.hamming_loss();
+    means.auc = labels.auc();
+    means.average_precision = labels.average_precision();
+  } else if (metrics.classes > 0) {
+    const engine::ClassMeans classes = metrics.class_means();
+    means.f1_macro = classes.f1_macro;
+    means.f1_weighted = classes.f1_weighted;
+    means.balanced_accuracy = classes.balanced_accuracy;
+    means.auc = metrics.auc;
+  }
+  return means;
+}
+
+void fields(FieldVisitor& v, MetricMeans& means) {
+  v.when_present("f1_macro", means.f1_macro, kShare, "Mean F1 of the classes or labels.");
+  v.when_present("f1_micro", means.f1_micro, kShare, "F1 over all labels together.");
+  v.when_present("f1_weighted", means.f1_weighted, kShare,
+                 "Mean F1 of the classes, weighted by their samples.");
+  v.when_present("balanced_accuracy", means.balanced_accuracy, kShare,
+                 "Mean recall of the classes.");
+  v.when_present("subset_accuracy", means.subset_accuracy, kShare,
+                 "Samples whose known labels are all predicted right.");
+  v.when_present("hamming_loss", means.hamming_loss, kShare,
+                 "Known labels that are predicted wrong.");
+  v.when_present("auc", means.auc, kShare,
+                 "Area under the ROC curve: of the second of two classes, or the mean of the "
+                 "labels.");
+  v.when_present("average_precision", means.average_precision, kShare,
+                 "Mean average precision of the labels.");
+}
+
+SplitMetrics make_split_metrics(const engine::Metrics& metrics) {
+  SplitMetrics result;
+  result.loss = metrics.loss;
+  result.accuracy = metrics.accuracy;
+  result.count = metrics.count;
+  if (!metrics.multi_label.empty()) {
+    result.means = find_means(metrics);
+    result.known_samples = metrics.multi_label.samples;
+    result.exact = metrics.multi_label.exact;
+    result.labels = metrics.multi_label.labels;
+  }
+  if (metrics.classes == 0) return result;
+  result.correct = metrics.correct;
+  result.accuracy_low = metrics.accuracy_interval.low;
+  result.accuracy_high = metrics.accuracy_interval.high;
+  if (metrics.classes > kMaxMatrixClasses) {
+    ClassTotals& totals = result.class_counts.emplace();
+    for (const engine::ClassCounts& counts : metrics.confusion.class_counts()) {
+      totals.support.push_back(counts.support);
+      totals.predicted.push_back(counts.predicted);
+      totals.correct.push_back(counts.correct);
+    }
+  }
+  result.confusion = count_confusions(metrics.confusion);
+  return result;
+}
+
+void fields(FieldVisitor& v, SplitMetrics& metrics) {
+  v("loss", metrics.loss, kNoUnit, "Mean loss of the samples.");
+  v("accuracy", metrics.accuracy, kShare, "Samples whose class is predicted right.");
+  v("count", metrics.count, kSamples, "Samples of the split.");
+  fields(v, metrics.means);
+  v.when_present("known_samples", metrics.known_samples, kSamples,
+                 "Samples with a known label.");
+  v.when_present("exact", metrics.exact, kSamples,
+                 "Samples whose known labels are all predicted right.");
+  v.when_present("labels", metrics.labels, kNoUnit, "Results of each label, in label order.");
+  v.when_present("correct", metrics.correct, kSamples, "Samples that are predicted right.");
+  v.when_present("accuracy_low", metrics.accuracy_low, kShare,
+                 "Lower end of the 95 % interval of the accuracy (Wilson).");
+  v.when_present("accuracy_high", metrics.accuracy_high, kShare,
+                 "Upper end of the 95 % interval of the accuracy (Wilson).");
+  v.when_present("class_counts", metrics.class_counts, kNoUnit,
+                 "Samples by class, for more classes than the matrix is written for.");
+  fields(v, metrics.confusion);
+}
+
+void fields(FieldVisitor& v, BestCheckpoint& best) {
+  v("metric", best.metric, kNoUnit, "The metric by which the checkpoint is the best (run.best).");
+  v("value", best.value, kNoUnit, "The value of the metric.");
+  v("epoch", best.epoch, "epochs", "Epochs done at the checkpoint.");
+  v("step", best.step, kSteps, "Steps done at the checkpoint.");
+  v.when_present("restored", best.restored, kNoUnit,
+                 "The run has ended with the parameters of this checkpoint.");
+  v.when_present("path", best.path, kNoUnit, "The file of the checkpoint.");
+}
+
+}  // namespace trainer::results

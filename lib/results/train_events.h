@@ -1,0 +1,113 @@
+// The lines of `train --json`, and what a tracking server gets at the end of a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files/files.h"
+#include "base/split.h"
+#include "results/field.h"
+#include "results/metrics.h"
+#include "results/step_times.h"
+
+namespace trainer::results {
+
+struct StartEvent {
+  Path run;
+  std::int64_t total_steps = 0, steps_per_epoch = 0, first_step = 0, global_batch = 0;
+  std::int64_t replicas = 1, passes_per_epoch = 1;
+  std::string weights;  // the result of importing a weight file; "" without one
+};
+void fields(FieldVisitor& v, StartEvent& event);
+
+struct StepEvent {
+  std::int64_t step = 0;
+  double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;
+  double images_per_second = 0, steps_per_second = 0, wait_share = 0, elapsed = 0;
+  std::optional<double> staleness;  // set with parameter servers
+  std::optional<std::int64_t> staleness_max;
+};
+void fields(FieldVisitor& v, StepEvent& event);
+
+// The metrics of an evaluation behind its loss and accuracy.
+struct FurtherMetrics {
+  std::int64_t top_k = 0;
+  double top_k_accuracy = MetricMeans::kNone;
+  MetricMeans means;
+};
+FurtherMetrics find_further_metrics(const engine::Metrics& metrics);
+void fields(FieldVisitor& v, FurtherMetrics& metrics);
+
+struct EvaluationEvent {
+  Split split = Split::kValidation;
+  std::int64_t step = 0;
+  double epoch = 0, seconds = 0;
+  engine::Metrics metrics;
+};
+void fields(FieldVisitor& v, EvaluationEvent& event);
+
+struct CheckpointEvent {
+  Path path;
+  std::int64_t step = 0;
+};
+void fields(FieldVisitor& v, CheckpointEvent& event);
+
+// The staleness of the gradients of all workers of parameter servers since the start of a process.
+struct Staleness {
+  double mean = 0;
+  std::int64_t max = 0;
+  std::int64_t rejected = 0;  // gradients above parallel.max_staleness
+};
+void fields(FieldVisitor& v, Staleness& staleness);
+
+struct FinalMetrics {
+  double loss = 0, accuracy = 0;
+  std::int64_t count = 0;
+};
+void fields(FieldVisitor& v, FinalMetrics& metrics);
+
+struct FinishedEvent {
+  Path run;
+  std::int64_t steps = 0;
+  double total_seconds = 0, wall_seconds = 0;
+  std::optional<double> images_per_second;
+  std::string reason;
+  std::vector<std::pair<std::string, FinalMetrics>> metrics;  // by split
+  std::string parameters_sha256;
+  FeatureRates rates;
+  std::optional<BestCheckpoint> best;
+  std::int64_t skipped_updates = 0;
+  std::optional<Staleness> staleness;
+  std::string input;  // how training data was prefetched; "" if unknown
+  std::optional<StepMeans> step_times;
+  std::optional<double> gap_seconds;
+  std::vector<engine::DeviceUse> devices;
+  std::optional<double> energy_joules, joules_per_image;
+};
+void fields(FieldVisitor& v, FinishedEvent& event);
+
+// An event with the time of day, if there is a clock.
+template <class Event>
+struct Timed {
+  Event event;
+  std::string time;
+};
+template <class Event>
+void fields(FieldVisitor& v, Timed<Event>& timed) {
+  fields(v, timed.event);
+  v.when_present("time", timed.time, kNoUnit, "The time of day, in UTC.");
+}
+
+struct TrackedEnd {
+  std::int64_t steps = 0;
+  std::string reason;
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, double>>>> metrics;
+  std::string parameters_sha256;
+  std::optional<BestCheckpoint> best;
+};
+void fields(FieldVisitor& v, TrackedEnd& end);
+
+}  // namespace trainer::results
