@@ -18,6 +18,7 @@ struct Form {
   std::vector<std::string> words;    // kText: the allowed texts, or empty for all
   std::vector<Form> items;           // kList, kMap: the form of all items
   std::vector<KeyDescription> keys;  // kObject
+  std::vector<Form> alternatives;    // kObject: the further keys are those of one of them
 };
 
 struct KeyDescription {
@@ -28,14 +29,14 @@ struct KeyDescription {
   Form form;
 };
 
-Form describe_value(Value& value);
+Form describe_value(Value& value, Unit unit);
 
 // Returns the form of a result.
 template <class T>
 Form describe() {
   T result{};
   ValueOf<T> value(result);
-  return describe_value(value);
+  return describe_value(value, kNoUnit);
 }
 
 }  // namespace trainer::results

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/spelling.h"
@@ -32,11 +33,17 @@ struct Unit {
   std::string_view name;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
+  bool allows_null = true;  // null stands for a number that is not finite
 
   constexpr Unit(const char* unit) : name(unit) {}
   constexpr Unit(const char* unit, double lowest,
                  double highest = std::numeric_limits<double>::infinity())
       : name(unit), min(lowest), max(highest) {}
+  constexpr Unit never_null() const {
+    Unit unit = *this;
+    unit.allows_null = false;
+    return unit;
+  }
 };
 inline constexpr Unit kNoUnit{""};
 inline constexpr Unit kShare{"share", 0, 1 + 1e-9};       // may be rounded up
@@ -72,6 +79,15 @@ class Items : public Value {
 // The keys of a nested result.
 class Object : public Value {
  public:
+  virtual void list_fields(FieldVisitor& visitor) = 0;
+};
+
+// A std::variant of results: an object has the keys of one of them.
+class Choice {
+ public:
+  virtual ~Choice() = default;
+  virtual std::size_t size() const = 0;
+  virtual void activate(std::size_t alternative) = 0;  // drops the keys of another
   virtual void list_fields(FieldVisitor& visitor) = 0;
 };
 
@@ -292,9 +308,31 @@ class FieldVisitor {
   void event(const char* name) {
     derived("event", std::string(name), kNoUnit, "The kind of line.");
   }
+  virtual void choice(Choice& choice) = 0;
 
  protected:
   virtual void field(const Field& field, Value& value) = 0;
 };
+
+template <class... T>
+void fields(FieldVisitor& v, std::variant<T...>& value) {
+  class ChoiceOf final : public Choice {
+   public:
+    explicit ChoiceOf(std::variant<T...>& chosen) : chosen_(chosen) {}
+    std::size_t size() const override { return sizeof...(T); }
+    void activate(std::size_t alternative) override {
+      std::size_t i = 0;
+      ((i++ == alternative ? void(chosen_.template emplace<T>()) : void()), ...);
+    }
+    void list_fields(FieldVisitor& visitor) override {
+      std::visit([&](auto& result) { fields(visitor, result); }, chosen_);
+    }
+
+   private:
+    std::variant<T...>& chosen_;
+  };
+  ChoiceOf choice(value);
+  v.choice(choice);
+}
 
 }  // namespace trainer::results

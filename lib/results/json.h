@@ -1,7 +1,7 @@
 // Writes results as JSON, and reads them again, by the lists of their keys.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -38,6 +38,13 @@ T from_json(const nlohmann::ordered_json& json, const JsonSource& source) {
   ValueOf<T> value(result);
   read_json(json, source, value);
   return result;
+}
+
+// Returns the result in a file, or nothing if there is no file.
+template <class T>
+std::optional<T> read_result(const JsonSource& source) {
+  const auto json = read_json_file(source);
+  return json ? std::optional(from_json<T>(*json, source)) : std::nullopt;
 }
 
 }  // namespace trainer::results

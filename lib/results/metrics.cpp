@@ -37,12 +37,16 @@ void fields(FieldVisitor& v, ClassTotals& totals) {
   v("correct", totals.correct, kSamples, "Samples of each class that are predicted right.");
 }
 
-void fields(FieldVisitor& v, engine::LabelResult& label) {
+void count_fields(FieldVisitor& v, engine::LabelResult& label) {
   v("positives", label.positives, kSamples, "Samples with the label.");
   v("negatives", label.negatives, kSamples, "Samples without the label.");
   v("true_positives", label.true_positives, kSamples, "Samples with the label that are predicted.");
   v("false_positives", label.false_positives, kSamples,
     "Samples without the label that are predicted to have it.");
+}
+
+void fields(FieldVisitor& v, engine::LabelResult& label) {
+  count_fields(v, label);
   v.when_present("auc", label.auc, kShare, "Area under the ROC curve.");
   v.when_present("average_precision", label.average_precision, kShare,
                  "Area under the precision-recall curve.");

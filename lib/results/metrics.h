@@ -32,6 +32,7 @@ struct ClassTotals {
 };
 void fields(FieldVisitor& v, ClassTotals& totals);
 
+void count_fields(FieldVisitor& v, engine::LabelResult& label);
 void fields(FieldVisitor& v, engine::LabelResult& label);
 
 // Means over the classes or labels; NaN for those that the samples do not have.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/formats/json_number.h"
@@ -12,6 +13,26 @@ namespace trainer::results {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Counts the keys that an object should have and lacks.
+class MissingKeys final : private FieldVisitor {
+ public:
+  static std::size_t count(const Json& json, Choice& choice) {
+    MissingKeys missing(json);
+    choice.list_fields(missing);
+    return missing.count_;
+  }
+
+ private:
+  explicit MissingKeys(const Json& json) : json_(json) {}
+  void field(const Field& field, Value&) override {
+    count_ += field.may_be_absent || json_.contains(field.key) ? 0 : 1;
+  }
+  void choice(Choice& choice) override { choice.list_fields(*this); }
+
+  const Json& json_;
+  std::size_t count_ = 0;
+};
 
 class JsonReader final : public ValueVisitor, private FieldVisitor {
  public:
@@ -32,7 +53,7 @@ class JsonReader final : public ValueVisitor, private FieldVisitor {
   }
   void number(double& value) override {
     value = std::numeric_limits<double>::quiet_NaN();
-    if (json_.is_null()) return;
+    if (json_.is_null() && unit_.allows_null) return;
     expect(json_.is_number(), "a number");
     value = json_.get<double>();
     check_range(value);
@@ -82,6 +103,18 @@ class JsonReader final : public ValueVisitor, private FieldVisitor {
     }
     JsonReader reader(*found, source_, join_path(field.key), field.unit);
     value.accept(reader);
+  }
+
+  // Reads the alternative that lacks the fewest keys.
+  void choice(Choice& choice) override {
+    std::size_t best = 0, fewest = std::numeric_limits<std::size_t>::max();
+    for (std::size_t i = 0; i < choice.size(); ++i) {
+      choice.activate(i);
+      const std::size_t missing = MissingKeys::count(json_, choice);
+      if (missing < fewest) std::tie(best, fewest) = std::pair(i, missing);
+    }
+    choice.activate(best);
+    choice.list_fields(*this);
   }
 
   void read(const Json& json, const std::string& path, Value& value) const {

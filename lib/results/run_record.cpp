@@ -1,7 +1,5 @@
 #include "results/run_record.h"
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "results/json.h"
 
@@ -75,9 +73,7 @@ void fields(FieldVisitor& v, RunRecord& record) {
 }
 
 std::optional<RunRecord> read_run_record(const Path& run) {
-  const JsonSource source{(run / kRunRecordFile).string(), ""};
-  const auto json = read_json_file(source);
-  return json ? std::optional(from_json<RunRecord>(*json, source)) : std::nullopt;
+  return read_result<RunRecord>({(run / kRunRecordFile).string(), ""});
 }
 
 std::optional<RunRecord> find_run_record(const Path& run) {

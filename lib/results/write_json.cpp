@@ -43,6 +43,8 @@ class JsonWriter final : public ValueVisitor, private FieldVisitor {
     append_key(json_, field.key, write_json(value));
   }
 
+  void choice(Choice& choice) override { choice.list_fields(*this); }
+
   Json json_;
 };
 

@@ -49,7 +49,7 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
       arguments.decisions, context.warn);
   results::write_crossval_report(summary, {}, plan.folder, report);
   if (arguments.json) {
-    context.out << results::crossval_json(result) << std::endl;
+    write_event(context.out, results::to_json(result));
   } else {
     if (!arguments.quiet && !arguments.collect) context.out << '\n';
     results::print_crossval(result, plan.folder, arguments.quiet, context.out);

@@ -10,24 +10,22 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "inference/decisions/stored_result.h"
 #include "results/evaluation/find_class.h"
+#include "results/json.h"
 #include "train/open.h"
 
 namespace trainer::commands {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Returns, for each class or label, how many folds lack what its metrics need: a sample of the
 // class, or samples with the label and without it.
-std::vector<std::int64_t> count_lacking_folds(const std::vector<results::FoldResult>& folds) {
+std::vector<std::int64_t> count_lacking_folds(const std::vector<FoldResult>& folds) {
   std::vector<std::int64_t> lacking;
   const auto count = [&](std::size_t index, bool lacks) {
     lacking.resize(std::max(lacking.size(), index + 1));
     lacking[index] += lacks ? 1 : 0;
   };
-  for (const results::FoldResult& fold : folds) {
+  for (const FoldResult& fold : folds) {
     const std::vector<engine::LabelResult>& labels = fold.metrics.multi_label.labels;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       count(i, labels[i].positives == 0 || labels[i].negatives == 0);
@@ -39,7 +37,7 @@ std::vector<std::int64_t> count_lacking_folds(const std::vector<results::FoldRes
 }
 
 // Returns whether the folds have samples of different classes.
-bool is_uneven(const std::vector<results::FoldResult>& folds) {
+bool is_uneven(const std::vector<FoldResult>& folds) {
   const auto count = static_cast<std::int64_t>(folds.size());
   const std::vector<std::int64_t> lacking = count_lacking_folds(folds);
   return std::ranges::any_of(lacking, [&](std::int64_t n) { return n > 0 && n < count; });
@@ -52,7 +50,7 @@ bool is_class_mean(std::string_view name) {
 }
 
 // Names the classes that some folds lack; "" if there are none.
-std::string describe_lacking(const std::vector<results::FoldResult>& folds,
+std::string describe_lacking(const std::vector<FoldResult>& folds,
                              const std::vector<std::string>& classes) {
   if (!is_uneven(folds)) return "";
   constexpr std::size_t kMaxNames = 6;
@@ -68,78 +66,79 @@ std::string describe_lacking(const std::vector<results::FoldResult>& folds,
                 "have no mean over the folds. Give fewer folds, or more images of these classes");
 }
 
+void set_interval(results::FoldMetric& metric, const engine::Interval& interval) {
+  metric.all_low = interval.low;
+  metric.all_high = interval.high;
+}
+
 // Sets the values of a metric by fold, and their mean and interval. Returns whether a fold has one.
 template <class Value>
-bool set_folds(results::FoldMetric& metric, const std::vector<results::FoldResult>& folds,
-               const Value& value) {
+bool set_folds(std::string_view name, results::FoldMetric& metric,
+               const std::vector<FoldResult>& folds, const Value& value) {
   std::vector<double> known;
-  for (const results::FoldResult& fold : folds) {
+  for (const FoldResult& fold : folds) {
     const double found = value(fold.metrics);
     metric.values.push_back(found);
     if (std::isfinite(found)) known.push_back(found);
   }
   if (known.empty()) return false;
   metric.estimate =
-      metric.name == "loss" ? results::estimate(known) : results::estimate_share(known);
+      name == "loss" ? results::estimate(known) : results::estimate_share(known);
   return true;
 }
 
-std::vector<results::FoldMetric> make_metrics(const std::vector<results::FoldResult>& folds,
-                                              const engine::Metrics& all,
-                                              const results::FoldDecisions& decisions) {
-  std::vector<results::FoldMetric> metrics;
+std::vector<std::pair<std::string, results::FoldMetric>> make_metrics(
+    const std::vector<FoldResult>& folds, const engine::Metrics& all,
+    const results::FoldDecisions& decisions) {
+  std::vector<std::pair<std::string, results::FoldMetric>> metrics;
   const bool lacks_means = is_uneven(folds);
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   for (const auto& [name, value] : engine::named_metrics(all)) {
-    results::FoldMetric metric{std::string(name), {}, {}, value, {}};
-    if (name == "accuracy" && std::isfinite(value)) metric.all_interval = all.accuracy_interval;
-    if (name == "auc" && decisions.auc) metric.all_interval = decisions.auc->interval;
+    results::FoldMetric metric;
+    metric.all = value;
+    if (name == "accuracy" && std::isfinite(value)) set_interval(metric, all.accuracy_interval);
+    if (name == "auc" && decisions.auc) set_interval(metric, decisions.auc->interval);
     const auto find = [name = name](const engine::Metrics& one) {
       for (const auto& [other, number] : engine::named_metrics(one)) {
         if (other == name) return number;
       }
       return std::numeric_limits<double>::quiet_NaN();
     };
-    if (!set_folds(metric, folds, find)) continue;
+    if (!set_folds(name, metric, folds, find)) continue;
     if (lacks_means && is_class_mean(name)) metric.estimate = {kNone, kNone, kNone};
-    metrics.push_back(std::move(metric));
+    metrics.emplace_back(name, std::move(metric));
   }
   return metrics;
 }
 
-// Returns the interval of the area of a label; nothing without a curve.
-std::optional<engine::Interval> find_area_interval(const results::FoldDecisions& decisions,
-                                                   const std::string& label) {
-  if (!decisions.curves) return std::nullopt;
-  for (const results::ClassCurves& one : decisions.curves->classes) {
-    if (one.name == label) return one.roc_area.interval;
-  }
-  return std::nullopt;
-}
-
 results::FoldMetric make_label_metric(const char* name, double engine::LabelResult::*value,
-                                      std::size_t label,
-                                      const std::vector<results::FoldResult>& folds,
+                                      std::size_t label, const std::vector<FoldResult>& folds,
                                       const engine::Metrics& all) {
-  results::FoldMetric metric{name, {}, {}, {}, {}};
+  results::FoldMetric metric;
   const double of_all = all.multi_label.labels[label].*value;
   if (!std::isnan(of_all)) metric.all = of_all;
   const double none = std::numeric_limits<double>::quiet_NaN();
   metric.estimate = {none, none, none};
-  set_folds(metric, folds,
+  set_folds(name, metric, folds,
             [&](const engine::Metrics& one) { return one.multi_label.labels[label].*value; });
   return metric;
 }
 
-std::vector<results::LabelMetrics> make_label_metrics(const results::CrossvalResult& result) {
+std::vector<results::LabelMetrics> make_label_metrics(const std::vector<FoldResult>& folds,
+                                                      const engine::Metrics& all,
+                                                      const results::CrossvalResult& result) {
   std::vector<results::LabelMetrics> labels;
-  for (std::size_t i = 0; i < result.all.multi_label.labels.size(); ++i) {
-    results::LabelMetrics label;
-    label.auc = make_label_metric("auc", &engine::LabelResult::auc, i, result.folds, result.all);
-    label.auc.all_interval = find_area_interval(result.decisions, result.classes[i]);
+  for (std::size_t i = 0; i < all.multi_label.labels.size(); ++i) {
+    results::LabelMetrics& label = labels.emplace_back();
+    label.label = result.classes[i];
+    label.counts = all.multi_label.labels[i];
+    label.auc = make_label_metric("auc", &engine::LabelResult::auc, i, folds, all);
     label.average_precision = make_label_metric(
-        "average_precision", &engine::LabelResult::average_precision, i, result.folds, result.all);
-    labels.push_back(std::move(label));
+        "average_precision", &engine::LabelResult::average_precision, i, folds, all);
+    if (!result.decisions.curves) continue;
+    for (const results::ClassCurves& one : result.decisions.curves->classes) {
+      if (one.name == label.label) set_interval(label.auc, one.roc_area.interval);
+    }
   }
   return labels;
 }
@@ -182,17 +181,22 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
                                       results::CheckpointChoice checkpoint,
                                       const results::DecisionOptions& decisions,
                                       const std::function<void(const Notice&)>& warn) {
+  std::vector<FoldResult> folds;
+  OutOfFold predictions;
+  for (std::size_t i = 0; i < plan.points.size(); ++i) {
+    folds.push_back(predictions.add_fold(plan.folder / plan.points[i].name,
+                                         static_cast<std::int64_t>(i) + 1, checkpoint,
+                                         plan.environment, warn));
+  }
+  const engine::Metrics all = predictions.metrics();
   results::CrossvalResult result;
   result.name = plan.name;
   result.checkpoint = checkpoint;
-  OutOfFold predictions;
-  for (std::size_t i = 0; i < plan.points.size(); ++i) {
-    result.folds.push_back(predictions.add_fold(plan.folder / plan.points[i].name,
-                                                static_cast<std::int64_t>(i) + 1, checkpoint,
-                                                plan.environment, warn));
-  }
+  result.count = all.count;
   result.classes = predictions.classes();
-  result.all = predictions.metrics();
+  for (const FoldResult& fold : folds) {
+    result.folds.push_back({fold.fold, fold.step, fold.metrics.count});
+  }
   if (predictions.is_multi_label()) {
     result.decisions = results::draw_label_curves(predictions.label_scores(), result.classes, warn);
   } else if (const auto scores = predictions.class_scores(); !scores.empty()) {
@@ -200,11 +204,13 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
   } else if (!decisions.operating_point.empty()) {
     warn("there is no operating point: there are too many predictions to keep");
   }
-  warn(describe_lacking(result.folds, result.classes));
-  result.metrics = make_metrics(result.folds, result.all, result.decisions);
-  result.labels = make_label_metrics(result);
+  warn(describe_lacking(folds, result.classes));
+  result.metrics = make_metrics(folds, all, result.decisions);
+  result.labels = make_label_metrics(folds, all, result);
+  if (result.labels.empty()) result.confusion = results::count_confusions(all.confusion);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
-  write_file_atomic(plan.folder / results::kCrossvalFile, results::crossval_json(result) + "\n");
+  write_file_atomic(plan.folder / results::kCrossvalFile,
+                    to_json_line(results::to_json(result)) + "\n");
   return result;
 }
 

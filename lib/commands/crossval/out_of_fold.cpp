@@ -15,7 +15,7 @@
 
 namespace trainer::commands {
 
-results::FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
+FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
                                         results::CheckpointChoice checkpoint,
                                         const config::Environment& environment,
                                         const std::function<void(const Notice&)>& warn) {

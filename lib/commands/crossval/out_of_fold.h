@@ -19,11 +19,16 @@
 
 namespace trainer::commands {
 
+struct FoldResult {
+  std::int64_t fold = 0, step = 0;  // the step of the checkpoint
+  engine::Metrics metrics;          // metrics of the samples of the fold
+};
+
 // Collects the predictions of all folds.
 class OutOfFold {
  public:
   // Predicts a fold by its run.
-  results::FoldResult add_fold(const Path& run, std::int64_t fold,
+  FoldResult add_fold(const Path& run, std::int64_t fold,
                                results::CheckpointChoice checkpoint,
                                const config::Environment& environment,
                                const std::function<void(const Notice&)>& warn);

@@ -1,15 +1,12 @@
 #include "commands/evaluate/decisions.h"
 
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "base/text.h"
-#include "inference/decisions/calibration_file.h"
-#include "inference/decisions/operating_point_file.h"
-#include "inference/decisions/scored_split.h"
 #include "inference/decisions/stored_decisions.h"
+#include "inference/decisions/scored_split.h"
 #include "inference/decisions/stored_result.h"
 #include "results/decisions/abstention_report.h"
 #include "results/decisions/calibrate.h"
@@ -21,11 +18,8 @@
 namespace trainer::commands {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Points of a curve.
 constexpr std::size_t kMaxStoredPoints = 1000;
-constexpr std::size_t kAllPoints = std::numeric_limits<std::size_t>::max() / 2;
 
 }  // namespace
 
@@ -100,13 +94,36 @@ const engine::LabelledLogits& Decisions::find_validation_scores() {
   return *validation_;
 }
 
+// Stores the result in the file of the run, warns if the evaluated split contradicts it, and prints
+// it: as a JSON line with this event, or as the document that `show` makes. `show` gets the end of
+// the first line.
+template <class Report, class Show>
+void Decisions::store_and_print(const DecisionOutput& output, const char* event, const char* file,
+                                const Report& report, const Show& show) const {
+  const std::string stored = inference::store_result(opened_, evaluation_.flip, file, report);
+  if (!report.contradiction.empty()) opened_.warn(concat(opened_.path, ": ", report.contradiction));
+  print(output, event, report, stored, show);
+}
+
+template <class Report, class Show>
+void Decisions::print(const DecisionOutput& output, const char* event, const Report& report,
+                      const std::string& stored, const Show& show) const {
+  if (output.json) {
+    const auto file = stored.empty() ? std::nullopt : std::optional(stored);
+    return write_event(output.out, results::to_json(results::ResultEvent<Report>{
+                                       event, output.run, report, file}));
+  }
+  output.out << (output.quiet ? "" : "\n")
+             << results::render_text(show(stored.empty() ? "" : "; stored in " + stored));
+}
+
 void Decisions::calibrate(const DecisionOutput& output) {
   const results::CalibrationReport report =
       results::calibrate(find_validation_scores(), split_, scores_);
   temperature_ = report.temperature;
-  store_and_print(output, "calibrated", results::kCalibrationFile,
-                  results::calibration_json(report), [&](const std::string& stored) {
-                    results::print_calibration(report, stored, output.quiet, output.out);
+  store_and_print(output, "calibrated", results::kCalibrationFile, report,
+                  [&](const std::string& source) {
+                    return results::show_calibration(report, source, output.quiet);
                   });
 }
 
@@ -117,13 +134,10 @@ void Decisions::draw_curves(const DecisionOutput& output) {
                               results::find_curve_class(classes, options_.positive_class));
   const std::string stored =
       inference::store_result(opened_, evaluation_.flip, results::kCurvesFile,
-                              results::curves_json(report, kMaxStoredPoints));
-  if (output.json) {
-    return results::print_result_json("curves", output.run,
-                                      results::curves_json(report, kAllPoints), stored, output.out);
-  }
-  output.out << (output.quiet ? "" : "\n");
-  results::print_curves(report, stored, output.out);
+                              results::thin_curves(report, kMaxStoredPoints));
+  print(output, "curves", report, stored, [&](const std::string& source) {
+    return results::show_curves(report, source);
+  });
 }
 
 void Decisions::find_operating_point(const DecisionOutput& output) {
@@ -133,9 +147,9 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
       options_.operating_point, positive, classes.at(positive),
       classes.size() == 2 ? choose_temperature() : 1, find_validation_scores(), split_, scores_);
   if (classes.size() == 2) threshold_ = results::DecisionThreshold{positive, report.log_odds};
-  store_and_print(output, "operating_point", results::kOperatingPointFile,
-                  results::operating_point_json(report), [&](const std::string& stored) {
-                    results::print_operating_point(report, stored, output.out);
+  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
+                  [&](const std::string& source) {
+                    return results::show_operating_point(report, source);
                   });
 }
 
@@ -143,9 +157,9 @@ void Decisions::decide_by_costs(const DecisionOutput& output) {
   const results::CostReport report =
       results::make_cost_report(options_.operating_point, *costs_, opened_.classes,
                                 choose_temperature(), to_string(split_), scores_);
-  store_and_print(output, "operating_point", results::kOperatingPointFile,
-                  results::costs_json(report), [&](const std::string& stored) {
-                    results::print_costs(report, stored, output.quiet, output.out);
+  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
+                  [&](const std::string& source) {
+                    return results::show_costs(report, source, output.quiet);
                   });
 }
 
@@ -161,21 +175,11 @@ void Decisions::abstain(const DecisionOutput& output) {
     criterion = inference::use_operating_point(opened_, options, opened_.warn);
   results::AbstentionReport report = results::make_abstention_report(
       *options_.abstain, options, find_validation_scores(), split_, scores_);
-  report.criterion = std::move(criterion);
-  store_and_print(
-      output, "abstention", results::kAbstentionFile, results::abstention_json(report),
-      [&](const std::string& stored) { results::print_abstention(report, stored, output.out); });
-}
-
-void Decisions::store_and_print(
-    const DecisionOutput& output, const char* event, const char* file, const Json& result,
-    const std::function<void(const std::string& stored)>& print_text) const {
-  const std::string stored = inference::store_result(opened_, evaluation_.flip, file, result);
-  const auto contradiction = result.at("contradiction").get<std::string>();
-  if (!contradiction.empty()) opened_.warn(concat(opened_.path, ": ", contradiction));
-  if (output.json) return results::print_result_json(event, output.run, result, stored, output.out);
-  output.out << (output.quiet ? "" : "\n");
-  print_text(stored);
+  if (!criterion.empty()) report.criterion = std::move(criterion);
+  store_and_print(output, "abstention", results::kAbstentionFile, report,
+                  [&](const std::string& source) {
+                    return results::show_abstention(report, source);
+                  });
 }
 
 double Decisions::choose_temperature() {

@@ -2,8 +2,6 @@
 // probabilities, curves, the operating point and abstention.
 #pragma once
 
-#include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -55,12 +53,12 @@ class Decisions {
   void find_operating_point(const DecisionOutput& output);
   void decide_by_costs(const DecisionOutput& output);
   void abstain(const DecisionOutput& output);
-  // Stores the result in the file of the run. Prints it as a JSON line with this event, or as the
-  // text that `print_text` prints; `stored` is the path of store_result(). Warns if the evaluated
-  // split contradicts the result.
+  template <class Report, class Show>
   void store_and_print(const DecisionOutput& output, const char* event, const char* file,
-                       const nlohmann::ordered_json& result,
-                       const std::function<void(const std::string& stored)>& print_text) const;
+                       const Report& report, const Show& show) const;
+  template <class Report, class Show>
+  void print(const DecisionOutput& output, const char* event, const Report& report,
+             const std::string& stored, const Show& show) const;
   // Returns the temperature that this command has found, or else that of the run.
   double choose_temperature();
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "commands/export/onnx_metadata.h"
-#include "inference/decisions/calibration_file.h"
+#include "inference/decisions/stored_decisions.h"
 #include "inference/open_model/run_archive.h"
 #include "model/files/export.h"
 #include "model/files/onnx.h"

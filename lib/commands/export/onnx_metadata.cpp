@@ -4,7 +4,7 @@
 
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "inference/decisions/operating_point_file.h"
+#include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/thresholds.h"
 
 namespace trainer::commands {

@@ -72,7 +72,7 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
   const results::SweepPlan plan = results::read_plan(folder);
   const std::size_t count = plan.points.size();
   inference::MistakeOptions options = mistake_options(arguments, context);
-  options.checkpoint = results::read_crossval_checkpoint(folder);
+  options.checkpoint = results::read_crossval(folder).checkpoint;
   options.split = Split::kValidation;
   options.most = (options.most + count - 1) / count;
   options.seconds /= static_cast<double>(count);

@@ -2,17 +2,75 @@
 
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <limits>
+#include <variant>
 
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "inference/decisions/calibration_file.h"
-#include "inference/decisions/operating_point_file.h"
 #include "inference/decisions/stored_result.h"
+#include "results/decisions/abstention_report.h"
+#include "results/decisions/calibrate.h"
 
 namespace trainer::inference {
+namespace {
+
+constexpr const char* kPointOption = "--operating-point CRITERION";
+
+// Returns nothing if there is not a row of costs for each class.
+std::optional<engine::CostMatrix> to_matrix(const std::vector<std::vector<double>>& rows,
+                                            std::size_t classes) {
+  engine::CostMatrix matrix{classes, {}};
+  for (const std::vector<double>& row : rows) {
+    if (row.size() != classes) return std::nullopt;
+    matrix.costs.insert(matrix.costs.end(), row.begin(), row.end());
+  }
+  return rows.size() == classes ? std::optional(matrix) : std::nullopt;
+}
+
+}  // namespace
+
+double find_temperature(const OpenedModel& opened, bool flip,
+                        const std::function<void(const Notice&)>& warn) {
+  const auto report = find_result<results::CalibrationReport>(
+      opened, flip, results::kCalibrationFile, "--calibrate", warn);
+  if (!report) return 1;
+  repeat_contradiction(opened, results::kCalibrationFile, report->contradiction, warn);
+  return report->temperature;
+}
+
+std::optional<StoredOperatingPoint> find_operating_point(
+    const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn) {
+  const auto found = find_result<results::OperatingPoint>(
+      opened, flip, results::kOperatingPointFile, kPointOption, warn);
+  if (!found) return std::nullopt;
+  const std::size_t classes = opened.classes.size();
+  const auto fail = [&](const char* key) {
+    const results::JsonSource source =
+        find_source(opened, flip, results::kOperatingPointFile, kPointOption);
+    throw DataError(source.file, concat("is damaged: ", key, " does not fit the ", classes,
+                                        " classes of the model; ", source.advice));
+  };
+  StoredOperatingPoint point;
+  std::string contradiction;
+  if (const auto* report = std::get_if<results::CostReport>(&*found)) {
+    point.criterion = printable(report->criterion);
+    point.costs = to_matrix(report->costs, classes);
+    if (!point.costs) fail("costs");
+    contradiction = report->contradiction;
+  } else {
+    const auto& threshold = std::get<results::OperatingReport>(*found);
+    point.criterion = printable(threshold.criterion);
+    point.positive_class = threshold.positive_index;
+    if (point.positive_class >= std::ssize(opened.classes)) fail("positive_index");
+    point.log_odds = std::isnan(threshold.log_odds) ? std::numeric_limits<double>::infinity()
+                                                    : threshold.log_odds;
+    if (classes == 2) contradiction = threshold.contradiction;  // else it is not used
+  }
+  repeat_contradiction(opened, results::kOperatingPointFile, contradiction, warn);
+  return point;
+}
 
 void use_temperature(const OpenedModel& opened, results::PredictOptions& options,
                      const std::function<void(const Notice&)>& warn) {
@@ -54,10 +112,10 @@ std::string use_operating_point(const OpenedModel& opened, results::PredictOptio
 void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
                         const std::function<void(const Notice&)>& warn) {
   const auto ignore = [](const Notice&) {};
-  const auto json =
-      find_result(opened, flip, results::kAbstentionFile, concat("--abstain ", error), ignore);
-  if (!json || json->value("allowed_error", nlohmann::ordered_json()) != error) return;
-  repeat_contradiction(opened, results::kAbstentionFile, *json, warn);
+  const auto report = find_result<results::AbstentionReport>(
+      opened, flip, results::kAbstentionFile, concat("--abstain ", error), ignore);
+  if (!report || report->allowed_error != error) return;
+  repeat_contradiction(opened, results::kAbstentionFile, report->contradiction, warn);
 }
 
 void note_unused_results(const OpenedModel& opened,

@@ -9,6 +9,27 @@
 
 namespace trainer::inference {
 
+// Each function below warns of a result that belongs to other parameters or to other use of mirror
+// images, and ignores it. Each throws DataError for a damaged file.
+
+// Returns the temperature by which the logits of the model are divided, which `evaluate
+// --calibrate` stores; 1 if the run has none.
+double find_temperature(const OpenedModel& opened, bool flip,
+                        const std::function<void(const Notice&)>& warn);
+
+struct StoredOperatingPoint {
+  std::string criterion;  // the user's text
+  // Set if the class of the least expected cost is decided for. The threshold is not used then.
+  std::optional<engine::CostMatrix> costs;
+  std::int64_t positive_class = 1;  // an index
+  // Samples are called positive from this logarithm of the odds of the positive class on, without a
+  // temperature; none if it is infinite.
+  double log_odds = 0;
+};
+// Returns the operating point of the run, which `evaluate --operating-point` stores, if it has one.
+std::optional<StoredOperatingPoint> find_operating_point(
+    const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn);
+
 // Sets the temperature of the run, if it has one, with a note.
 void use_temperature(const OpenedModel& opened, results::PredictOptions& options,
                      const std::function<void(const Notice&)>& warn);

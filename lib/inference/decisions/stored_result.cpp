@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
-#include "base/formats/json_number.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -28,7 +27,11 @@ std::optional<Path> find_run_folder(const std::string& run_or_file) {
   return run.empty() ? Path(".") : run;
 }
 
-std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
+results::StoredOrigin make_origin(const OpenedModel& opened, bool flip) {
+  return {opened.step, checkpoint::sha256_of(opened.file.tensors), flip};
+}
+
+std::string write_stored(const OpenedModel& opened, const std::string& name,
                          const OrderedJson& content) {
   const std::optional<Path> run = find_run_folder(opened);
   if (!run) return "";
@@ -38,11 +41,7 @@ std::string store_result(const OpenedModel& opened, bool flip, const std::string
                     "is a link inside a run folder, and the result would be written to what it "
                     "points to; remove the link");
   }
-  OrderedJson stored{{"step", opened.step},
-                     {"tensors_sha256", checkpoint::sha256_of(opened.file.tensors)},
-                     {"flip", flip}};
-  stored.update(content);
-  write_file_atomic(file, to_json_line(stored) + "\n");
+  write_file_atomic(file, to_json_line(content) + "\n");
   return file.string();
 }
 
@@ -54,37 +53,35 @@ std::string evaluate_command(const OpenedModel& opened, const std::string& optio
 }
 
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,
-                          const OrderedJson& result,
+                          const std::string& contradiction,
                           const std::function<void(const Notice&)>& warn) {
-  const auto found = result.find("contradiction");
-  if (found == result.end() || !found->is_string() || *found == "") return;
+  if (contradiction.empty()) return;
   const Path file = *find_run_folder(opened) / name;
-  warn(concat(printable(file.string()), ": ", printable(found->get<std::string>())));
+  warn(concat(printable(file.string()), ": ", printable(contradiction)));
 }
 
-std::optional<OrderedJson> find_result(const OpenedModel& opened, bool flip,
-                                       const std::string& name, const std::string& option,
+results::JsonSource find_source(const OpenedModel& opened, bool flip, const std::string& name,
+                                const std::string& option) {
+  return {(*find_run_folder(opened) / name).string(),
+          concat("write it anew with `", evaluate_command(opened, option, flip), '`')};
+}
+
+std::optional<OrderedJson> find_stored(const OpenedModel& opened, bool flip,
+                                       const results::JsonSource& source,
+                                       const std::string& option,
                                        const std::function<void(const Notice&)>& warn) {
-  const std::optional<Path> run = find_run_folder(opened);
-  if (!run) return std::nullopt;
-  const Path file = *run / name;
-  const std::string again = concat('`', evaluate_command(opened, option, flip), "` writes it anew");
-  std::optional<OrderedJson> json = results::read_result(file, again);
+  std::optional<OrderedJson> json = results::read_json_file(source);
   if (!json) return std::nullopt;
-  const auto sha = json->find("tensors_sha256");
-  const bool same_tensors = sha != json->end() && sha->is_string() &&
-                            sha->get<std::string>() == checkpoint::sha256_of(opened.file.tensors);
-  if (!same_tensors) {
-    const auto step = json->find("step");
-    const std::string of = step == json->end() || !whole_number(*step)
-                               ? "other parameters"
-                               : concat("the parameters of step ", *whole_number(*step));
-    warn(concat(printable(file.string()), ": belongs to ", of, ", not to those of step ",
-                opened.step, " that are used now, so it is ignored; ", again));
+  const auto origin = results::from_json<results::StoredOrigin>(*json, source);
+  const std::string again = concat('`', evaluate_command(opened, option, flip), "` writes it anew");
+  if (origin.tensors_sha256 != checkpoint::sha256_of(opened.file.tensors)) {
+    warn(concat(printable(source.file), ": belongs to the parameters of step ", origin.step,
+                ", not to those of step ", opened.step, " that are used now, so it is ignored; ",
+                again));
     return std::nullopt;
   }
-  if (json->value("flip", OrderedJson(false)) != OrderedJson(flip)) {
-    warn(concat(printable(file.string()), ": was made ", flip ? "without" : "with",
+  if (origin.flip != flip) {
+    warn(concat(printable(source.file), ": was made ", flip ? "without" : "with",
                 " --flip, so it is ignored; ", again));
     return std::nullopt;
   }

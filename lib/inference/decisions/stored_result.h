@@ -3,14 +3,14 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 
 #include "base/files/files.h"
 #include "base/notice.h"
 #include "inference/open_model/open_model.h"
+#include "results/decisions/stored.h"
+#include "results/json.h"
 #include "results/run_files/result_files.h"
 
 namespace trainer::inference {
@@ -20,12 +20,23 @@ std::optional<Path> find_run_folder(const OpenedModel& opened);
 // Returns the same for the path of a run or a checkpoint, which exists.
 std::optional<Path> find_run_folder(const std::string& run_or_file);
 
-// Writes `content` with the step and a hash of the tensors of the model to the file `name` of the
-// run folder. `flip`: the result is that of the mean over mirror images. Returns the path, or
-// "" for a model without a run folder. The file is replaced as a whole, so that readers and
-// other writers need no lock. Throws DataError for a link in its place.
-std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
+// Returns the step and the hash of the tensors of the model. `flip`: the result is that of the mean
+// over mirror images.
+results::StoredOrigin make_origin(const OpenedModel& opened, bool flip);
+
+// Writes the file `name` of the run folder. Returns the path, or "" for a model without a run
+// folder. The file is replaced as a whole, so that readers and other writers need no lock. Throws
+// DataError for a link in its place.
+std::string write_stored(const OpenedModel& opened, const std::string& name,
                          const nlohmann::ordered_json& content);
+// Writes the result with its origin.
+template <class Result>
+std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
+                         const Result& result) {
+  return write_stored(
+      opened, name,
+      results::to_json(results::Stored<Result>{make_origin(opened, flip), result}));
+}
 
 // Returns the command by which evaluate, with this option, writes a result of the model anew.
 std::string evaluate_command(const OpenedModel& opened, const std::string& option,
@@ -33,15 +44,28 @@ std::string evaluate_command(const OpenedModel& opened, const std::string& optio
 
 // Returns the content of the file if it belongs to the tensors of the model and to `flip`. If it
 // does not, warns and names `option`, with which evaluate writes it again.
-std::optional<nlohmann::ordered_json> find_result(const OpenedModel& opened, bool flip,
-                                                  const std::string& name,
+std::optional<nlohmann::ordered_json> find_stored(const OpenedModel& opened, bool flip,
+                                                  const results::JsonSource& source,
                                                   const std::string& option,
                                                   const std::function<void(const Notice&)>& warn);
+// Returns the file of a run folder, with the advice to write it with `option` again.
+results::JsonSource find_source(const OpenedModel& opened, bool flip, const std::string& name,
+                                const std::string& option);
+// Returns the result of the file, as far as find_stored() does. Throws DataError for a damaged file.
+template <class Result>
+std::optional<Result> find_result(const OpenedModel& opened, bool flip, const std::string& name,
+                                  const std::string& option,
+                                  const std::function<void(const Notice&)>& warn) {
+  if (!find_run_folder(opened)) return std::nullopt;
+  const results::JsonSource source = find_source(opened, flip, name, option);
+  const auto json = find_stored(opened, flip, source, option, warn);
+  return json ? std::optional(results::from_json<Result>(*json, source)) : std::nullopt;
+}
 
-// Repeats the warning of a result that the evaluated split contradicts. `result` is the content of
-// the file `name`, which a run has.
+// Repeats the warning of a result that the evaluated split contradicts, which the file `name` of
+// the run has; "" for none.
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,
-                          const nlohmann::ordered_json& result,
+                          const std::string& contradiction,
                           const std::function<void(const Notice&)>& warn);
 
 }  // namespace trainer::inference

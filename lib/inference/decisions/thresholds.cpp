@@ -16,15 +16,7 @@
 namespace trainer::inference {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kThresholdOption = "--thresholds GOAL";
-
-[[noreturn]] void fail_to_read(const OpenedModel& opened, bool flip, const std::string& why) {
-  throw DataError((*find_run_folder(opened) / results::kThresholdsFile).string(),
-                  concat("is damaged: it ", why, "; write it anew with `",
-                         evaluate_command(opened, kThresholdOption, flip), '`'));
-}
 
 }  // namespace
 
@@ -102,43 +94,36 @@ results::LabelThresholds find_thresholds(const OpenedModel& opened,
 
 void write_thresholds(const OpenedModel& opened, bool flip,
                       const results::LabelThresholds& thresholds) {
-  Json labels = Json::array();
+  results::StoredThresholds stored;
+  stored.goal = thresholds.goal;
   for (std::size_t i = 0; i < thresholds.logits.size(); ++i) {
-    const double logit = thresholds.logits[i];
-    labels.push_back(
-        {{"label", opened.classes[i]}, {"probability", sigmoid(logit)}, {"logit", logit}});
+    stored.labels.push_back({opened.classes[i], thresholds.logits[i]});
   }
-  store_result(opened, flip, results::kThresholdsFile,
-               {{"goal", thresholds.goal}, {"split", "validation"}, {"labels", std::move(labels)}});
+  store_result(opened, flip, results::kThresholdsFile, stored);
 }
 
 results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   results::LabelThresholds result;
-  const std::optional<Json> json =
-      find_result(opened, flip, results::kThresholdsFile, kThresholdOption, opened.warn);
-  if (!json) {
+  const auto stored = find_result<results::StoredThresholds>(
+      opened, flip, results::kThresholdsFile, kThresholdOption, opened.warn);
+  if (!stored) {
     result.logits.resize(opened.classes.size());
     return result;
   }
-  const auto goal = json->find("goal"), labels = json->find("labels");
-  if (goal == json->end() || !goal->is_string() || labels == json->end() || !labels->is_array()) {
-    fail_to_read(opened, flip, "does not have the goal and the labels of thresholds");
-  }
-  result.goal = goal->get<std::string>();
+  result.goal = stored->goal;
   std::vector<std::string> names;
-  for (const Json& label : *labels) {
-    if (!label.is_object() || !label.contains("label") || !label["label"].is_string() ||
-        !label.contains("logit") || !label["logit"].is_number()) {
-      fail_to_read(opened, flip, "has a label without its name or its logit");
-    }
-    names.push_back(label["label"].get<std::string>());
-    result.logits.push_back(label["logit"].get<double>());
+  for (const results::StoredThresholds::Label& label : stored->labels) {
+    names.push_back(label.label);
+    result.logits.push_back(label.logit);
   }
   if (names != opened.classes) {
-    fail_to_read(opened, flip,
-                 concat("has the labels ", printable(data::list_classes(names)),
-                        ", but the run has ", printable(data::list_classes(opened.classes)),
-                        train::describe_class_difference(names, opened.classes)));
+    const results::JsonSource source =
+        find_source(opened, flip, results::kThresholdsFile, kThresholdOption);
+    throw DataError(source.file,
+                    concat("is damaged: it has the labels ", printable(data::list_classes(names)),
+                           ", but the run has ", printable(data::list_classes(opened.classes)),
+                           train::describe_class_difference(names, opened.classes), "; ",
+                           source.advice));
   }
   return result;
 }

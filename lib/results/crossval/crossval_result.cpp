@@ -1,29 +1,21 @@
 #include "results/crossval/crossval_result.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "base/text.h"
 #include "results/json.h"
-#include "results/metrics.h"
-#include "results/run_files/result_files.h"
 
 namespace trainer::results {
 namespace {
 
-using CrossvalJson = nlohmann::ordered_json;
-
 // Returns "0.9123 (0.9011 to 0.9213)", or the value alone where there is no interval.
 std::string all_text(const FoldMetric& metric) {
   if (!metric.all) return "-";
-  const auto& interval = metric.all_interval;
-  if (!interval || !std::isfinite(interval->low)) return fixed(*metric.all, 4);
-  return concat(fixed(*metric.all, 4), " (", fixed(interval->low, 4), " to ",
-                fixed(interval->high, 4), ")");
+  if (!metric.all_low || !std::isfinite(*metric.all_low)) return fixed(*metric.all, 4);
+  return concat(fixed(*metric.all, 4), " (", fixed_or_dash(metric.all_low, 4), " to ",
+                fixed_or_dash(metric.all_high, 4), ")");
 }
 
 std::string interval_text(const Estimate& estimate) {
@@ -31,112 +23,108 @@ std::string interval_text(const Estimate& estimate) {
   return concat(fixed(estimate.low, 4), " to ", fixed(estimate.high, 4));
 }
 
-// Values that are not finite become null; see to_json_line().
-CrossvalJson metric_json(const FoldMetric& metric) {
-  CrossvalJson json{{"mean", metric.estimate.mean},
-                    {"low", metric.estimate.low},
-                    {"high", metric.estimate.high},
-                    {"all", metric.all ? CrossvalJson(*metric.all) : CrossvalJson(nullptr)},
-                    {"folds", metric.values}};
-  if (const auto& interval = metric.all_interval) {
-    json["all_low"] = interval->low;
-    json["all_high"] = interval->high;
-  }
-  return json;
-}
-
-// Returns an object per label: its counts over all samples, and its metrics.
-CrossvalJson label_metrics_json(const CrossvalResult& result) {
-  CrossvalJson labels = to_json(result.all.multi_label.labels);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    CrossvalJson named{{"label", result.classes[i]}};
-    named.update(labels[i]);
-    named["auc"] = metric_json(result.labels[i].auc);
-    named["average_precision"] = metric_json(result.labels[i].average_precision);
-    labels[i] = std::move(named);
-  }
-  return labels;
-}
-
-CrossvalJson make_json(const CrossvalResult& result) {
-  CrossvalJson json{{"event", "crossval"},
-                    {"name", result.name},
-                    {"checkpoint", to_string(result.checkpoint)},
-                    {"count", result.all.count}};
-  json["metrics"] = CrossvalJson::object();
-  for (const FoldMetric& metric : result.metrics)
-    json["metrics"][metric.name] = metric_json(metric);
-  json["folds"] = CrossvalJson::array();
-  for (const FoldResult& fold : result.folds) {
-    json["folds"].push_back(
-        {{"fold", fold.fold}, {"step", fold.step}, {"count", fold.metrics.count}});
-  }
-  json["classes"] = result.classes;
-  if (result.labels.empty()) {
-    json.update(to_json(count_confusions(result.all.confusion)));
-  } else {
-    json["labels"] = label_metrics_json(result);
-  }
-  add_fold_decisions(json, result.decisions);
-  return json;
-}
-
-// Prints a row per label: AUC and average precision.
-void print_label_metrics(const CrossvalResult& result, std::ostream& out) {
+// Returns a row per label: AUC and average precision.
+Table make_label_table(const CrossvalResult& result) {
   Table table({"label", "AUC: mean", "95 % interval", "all samples", "average precision: mean",
                "95 % interval", "all samples"},
-              NumbersFrom{1});
-  for (std::size_t i = 0; i < result.labels.size(); ++i) {
-    std::vector<std::string> row{result.classes[i]};
-    for (const FoldMetric* metric : {&result.labels[i].auc, &result.labels[i].average_precision}) {
+              NumbersFrom{1}, "Metrics of every label");
+  for (const LabelMetrics& label : result.labels) {
+    std::vector<std::string> row{label.label};
+    for (const FoldMetric* metric : {&label.auc, &label.average_precision}) {
       row.push_back(fixed_or_dash(metric->estimate.mean, 4));
       row.push_back(interval_text(metric->estimate));
       row.push_back(all_text(*metric));
     }
     table.add(std::move(row));
   }
-  out << '\n';
-  table.print(out);
+  return table;
 }
 
-}  // namespace
-
-CheckpointChoice read_crossval_checkpoint(const Path& folder) {
-  const Path file = folder / kCrossvalFile;
-  const std::string advice = "give the same `trainer crossval` command again with --collect";
-  const std::optional<CrossvalJson> json = read_result(file, advice);
-  const CrossvalJson checkpoint = json ? json->value("checkpoint", CrossvalJson()) : CrossvalJson();
-  if (checkpoint == to_string(CheckpointChoice::kBest)) return CheckpointChoice::kBest;
-  if (checkpoint == to_string(CheckpointChoice::kLast)) return CheckpointChoice::kLast;
-  throw DataError(file, concat("does not name the checkpoint of its predictions; ", advice));
-}
-
-void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
-                    std::ostream& out) {
+// Returns a row per metric, with a column for each of few folds.
+Table make_metric_table(const CrossvalResult& result) {
   constexpr std::size_t kMaxListed = 10;
   const bool lists_folds = result.folds.size() <= kMaxListed;
   std::vector<std::string> header{"metric", "mean", "95 % interval", "all samples"};
   if (lists_folds) {
-    for (const FoldResult& fold : result.folds) header.push_back(concat("fold ", fold.fold));
+    for (const FoldRun& fold : result.folds) header.push_back(concat("fold ", fold.fold));
   }
-  Table table(header, NumbersFrom{1});
-  for (const FoldMetric& metric : result.metrics) {
-    std::vector<std::string> row{metric.name, fixed_or_dash(metric.estimate.mean, 4),
+  Table table(header, NumbersFrom{1},
+              "Metrics of the predictions that each run made for its fold");
+  for (const auto& [name, metric] : result.metrics) {
+    std::vector<std::string> row{name, fixed_or_dash(metric.estimate.mean, 4),
                                  interval_text(metric.estimate), all_text(metric)};
     for (std::size_t i = 0; lists_folds && i < metric.values.size(); ++i) {
       row.push_back(fixed_or_dash(metric.values[i], 4));
     }
     table.add(std::move(row));
   }
-  table.print(out);
-  if (!result.labels.empty()) print_label_metrics(result, out);
-  print_fold_decisions(result.decisions, brief, out);
-  out << (brief ? "" : "\n") << grouped(result.all.count) << " samples in " << result.folds.size()
+  return table;
+}
+
+}  // namespace
+
+void fields(FieldVisitor& v, FoldMetric& metric) {
+  v("mean", metric.estimate.mean, kNoUnit, "Mean over the folds that have the metric.");
+  v("low", metric.estimate.low, kNoUnit, "Lower end of its 95 % interval (Student).");
+  v("high", metric.estimate.high, kNoUnit, "Upper end of its 95 % interval (Student).");
+  v("all", metric.all, kNoUnit, "The value for all samples together.");
+  v("folds", metric.values, kNoUnit, "The value of each fold.");
+  v.when_present("all_low", metric.all_low, kNoUnit, "Lower end of the 95 % interval of `all`.");
+  v.when_present("all_high", metric.all_high, kNoUnit, "Upper end of the 95 % interval of `all`.");
+}
+
+void fields(FieldVisitor& v, LabelMetrics& label) {
+  v("label", label.label, kNoUnit, "The name of the label.");
+  count_fields(v, label.counts);
+  v("auc", label.auc, kNoUnit, "Area under the ROC curve.");
+  v("average_precision", label.average_precision, kNoUnit, "Average precision.");
+}
+
+void fields(FieldVisitor& v, FoldRun& run) {
+  v("fold", run.fold, kNoUnit, "The number of the fold, from 1.");
+  v("step", run.step, kSteps, "The step of the checkpoint of its run.");
+  v("count", run.count, kSamples, "Samples of the fold.");
+}
+
+void fields(FieldVisitor& v, CrossvalResult& result) {
+  v.derived("event", std::string("crossval"), kNoUnit, "The kind of line.");
+  v("name", result.name, kNoUnit, "The name of the config.");
+  v("checkpoint", result.checkpoint, kNoUnit, "The checkpoint of each run.");
+  v("count", result.count, kSamples, "Samples of all folds.");
+  v("metrics", result.metrics, kNoUnit, "Metrics over the folds, by name.");
+  v("folds", result.folds, kNoUnit, "The run of each fold.");
+  v("classes", result.classes, kNoUnit, "Names of the classes or labels.");
+  fields(v, result.confusion);
+  v.when_present("labels", result.labels, kNoUnit, "Metrics of each label.");
+  fields(v, result.decisions);
+}
+
+CrossvalResult read_crossval(const Path& folder) {
+  const JsonSource source{
+      (folder / kCrossvalFile).string(),
+      "give the same `trainer crossval` command again with --collect, which writes it anew"};
+  if (auto result = read_result<CrossvalResult>(source)) return *std::move(result);
+  throw DataError(source.file, concat("does not exist; ", source.advice));
+}
+
+Document show_crossval(const CrossvalResult& result, bool brief) {
+  Document document;
+  document.add(make_metric_table(result));
+  if (!result.labels.empty()) {
+    document.add(BlankLine{});
+    document.add(make_label_table(result));
+  }
+  document.append(show_fold_decisions(result.decisions, brief));
+  return document;
+}
+
+void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
+                    std::ostream& out) {
+  out << render_text(show_crossval(result, brief)) << (brief ? "" : "\n") << grouped(result.count)
+      << " samples in " << result.folds.size()
       << " folds, each predicted by the run that has not trained on it: "
       << (folder / "out_of_fold.csv").string() << "\nreport: " << (folder / "report.html").string()
       << '\n';
 }
-
-std::string crossval_json(const CrossvalResult& result) { return to_json_line(make_json(result)); }
 
 }  // namespace trainer::results

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -15,7 +14,6 @@
 namespace trainer::results {
 namespace {
 
-using FoldJson = nlohmann::ordered_json;
 using engine::LabelledLogits;
 
 constexpr std::size_t kNoFold = -1;
@@ -48,7 +46,7 @@ FoldCalibration calibrate_folds(const std::vector<LabelledLogits>& folds,
                                 const LabelledLogits& all) {
   FoldCalibration result;
   result.temperature = engine::fit_temperature(all);
-  result.before = engine::measure_reliability(all, 1);
+  result.change.before = engine::measure_reliability(all, 1);
   result.corrected = all;
   std::size_t next = 0;  // logit of result.corrected
   for (std::size_t fold = 0; fold < folds.size(); ++fold) {
@@ -59,8 +57,8 @@ FoldCalibration calibrate_folds(const std::vector<LabelledLogits>& folds,
           static_cast<float>(static_cast<double>(logit) / temperature);
     }
   }
-  result.after = engine::measure_reliability(result.corrected, 1);
-  result.contradiction = find_loss_contradiction(kOutOfFold, result.before, result.after);
+  result.change.after = engine::measure_reliability(result.corrected, 1);
+  result.contradiction = find_loss_contradiction(kOutOfFold, result.change.before, result.change.after);
   return result;
 }
 
@@ -112,34 +110,69 @@ std::optional<FoldOperatingPoint> find_fold_operating_point(
 
 std::vector<double> to_probabilities(const std::vector<double>& log_odds) {
   std::vector<double> probabilities;
-  for (const double x : log_odds) probabilities.push_back(sigmoid(x));
+  for (const double x : log_odds) probabilities.push_back(std::isfinite(x) ? sigmoid(x) : 1);
   return probabilities;
+}
+
+// Thins the curves, so that the size of the file does not grow with the number of classes.
+CurvesReport thin(CurvesReport curves) {
+  constexpr std::size_t kMaxAll = 2000, kMinEach = 20;
+  const std::size_t points = std::max(kMinEach, kMaxAll / (1 + curves.classes.size()));
+  return thin_curves(std::move(curves), points);
 }
 
 // Returns "0.9 to 1.1", the least and the largest value.
 std::string extent_text(const std::vector<double>& values) {
+  if (values.empty()) return "-";
   const auto [low, high] = std::ranges::minmax_element(values);
   return concat(fixed(*low, 4), " to ", fixed(*high, 4));
 }
 
-void print_fold_calibration(const FoldCalibration& calibration, bool brief, std::ostream& out) {
-  out << "calibration: temperature " << fixed(calibration.temperature, 4)
-      << "; each fold is measured with that of the other folds, "
-      << extent_text(calibration.temperatures) << '\n';
-  print_end_of_range(calibration.temperatures, "samples", out);
-  print_reliability(kOutOfFold, calibration.before, calibration.after, out);
-  if (!brief) print_diagram(calibration.before, calibration.after, out);
+Document show_fold_calibration(const FoldCalibration& calibration, bool brief) {
+  Document document;
+  document.add(Paragraph{concat("calibration: temperature ", fixed(calibration.temperature, 4),
+                                "; each fold is measured with that of the other folds, ",
+                                extent_text(calibration.temperatures))});
+  add_end_of_range(document, calibration.temperatures, "samples");
+  add_reliability(document, kOutOfFold, calibration.change);
+  if (!brief) add_diagram(document, calibration.change);
+  return document;
 }
 
-void print_fold_operating_point(const FoldOperatingPoint& point, std::ostream& out) {
-  out << describe_threshold(point) << ", found on all samples; of the folds "
-      << extent_text(to_probabilities(point.fold_log_odds)) << '\n';
-  print_operating_counts({{"found on all samples", point.found},
-                          {"each fold by the threshold of the others", point.counts}},
-                         out);
+Document show_point(const FoldOperatingPoint& point, bool /*brief*/) {
+  Document document;
+  document.add(Paragraph{concat(describe_threshold(point), ", found on all samples; of the folds ",
+                                extent_text(to_probabilities(point.fold_log_odds)))});
+  document.add(make_rates_table({{"found on all samples", point.found},
+                                 {"each fold by the threshold of the others", point.counts}}));
+  return document;
 }
+
+Document show_point(const CostReport& report, bool brief) { return show_costs(report, "", brief); }
 
 }  // namespace
+
+void fields(FieldVisitor& v, FoldCalibration& calibration) {
+  v("temperature", calibration.temperature, kTemperature, "Fitted to all samples.");
+  v("contradiction", calibration.contradiction, kNoUnit, kContradictionMeaning);
+  v("fold_temperatures", calibration.temperatures, kTemperature,
+    "By fold, fitted to the other folds.");
+  fields(v, calibration.change);
+}
+
+void fields(FieldVisitor& v, FoldOperatingPoint& point) {
+  threshold_fields(v, point);
+  v("fold_log_odds", point.fold_log_odds, kNoUnit, "Thresholds by fold, found on the other folds.");
+  v("found", point.found, kNoUnit, "All samples, by the threshold that was found on them.");
+  v("counts", point.counts, kNoUnit, "All samples, by the threshold of the other folds.");
+}
+
+void fields(FieldVisitor& v, FoldDecisions& decisions) {
+  v.when_present("calibration", decisions.calibration, kNoUnit, "The temperature.");
+  v.when_present("curves", decisions.curves, kNoUnit, "The curves, with some of their points.");
+  v.when_present("operating_point", decisions.operating_point, kNoUnit,
+                 "The threshold, or the costs of all classes.");
+}
 
 void check_fold_options(const DecisionOptions& options, LossKind loss, std::int64_t outputs,
                         const std::vector<std::string>& classes) {
@@ -179,17 +212,20 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
     return decisions;
   }
   if (all.classes() == 2) decisions.auc = engine::roc_area(engine::one_against_rest(all).at(1));
-  decisions.curves =
-      compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options.positive_class));
+  decisions.curves = thin(
+      compute_curves(all, kOutOfFold, classes, find_curve_class(classes, options.positive_class)));
   if (const std::string file = find_cost_file(options.operating_point); !file.empty()) {
-    decisions.costs = make_cost_report(options.operating_point, read_cost_matrix(file, classes),
-                                       classes, {}, kOutOfFold, decisions.calibration->corrected);
+    decisions.operating_point =
+        make_cost_report(options.operating_point, read_cost_matrix(file, classes), classes, {},
+                         kOutOfFold, decisions.calibration->corrected);
   } else if (!options.operating_point.empty()) {
     decisions.operating_point = find_fold_operating_point(folds, all, classes, options, warn);
   }
   warn(decisions.calibration->contradiction);
-  if (decisions.operating_point) warn(decisions.operating_point->contradiction);
-  if (decisions.costs) warn(decisions.costs->contradiction);
+  if (decisions.operating_point) {
+    warn(std::visit([](const auto& point) { return point.contradiction; },
+                    *decisions.operating_point));
+  }
   return decisions;
 }
 
@@ -213,51 +249,23 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
     return decisions;
   }
   constexpr std::int64_t kAll = -1;
-  decisions.curves = compute_curves(scores, kOutOfFold, labels, kAll);
+  decisions.curves = thin(compute_curves(scores, kOutOfFold, labels, kAll));
   return decisions;
 }
 
-void add_fold_decisions(FoldJson& object, const FoldDecisions& decisions) {
-  if (const auto& calibration = decisions.calibration) {
-    object["calibration"] = {{"temperature", calibration->temperature},
-                             {"contradiction", calibration->contradiction},
-                             {"fold_temperatures", calibration->temperatures}};
-    add_reliability(object["calibration"], calibration->before, calibration->after);
-  }
-  if (const auto& curves = decisions.curves) {
-    // The size of the file shall not grow with the number of classes.
-    constexpr std::size_t kMaxAll = 2000, kMinEach = 20;
-    object["curves"] =
-        curves_json(*curves, std::max(kMinEach, kMaxAll / (1 + curves->classes.size())));
-  }
-  if (const auto& point = decisions.operating_point) {
-    FoldJson json = threshold_json(*point);
-    json["fold_log_odds"] = point->fold_log_odds;
-    json["found"] = operating_counts_json(point->found);
-    json["counts"] = operating_counts_json(point->counts);
-    object["operating_point"] = std::move(json);
-  }
-  if (decisions.costs) object["operating_point"] = costs_json(*decisions.costs);
-}
-
-void print_fold_decisions(const FoldDecisions& decisions, bool brief, std::ostream& out) {
-  const char* gap = brief ? "" : "\n";
-  if (decisions.calibration) {
-    out << gap;
-    print_fold_calibration(*decisions.calibration, brief, out);
-  }
-  if (decisions.curves) {
-    out << gap;
-    print_curves(*decisions.curves, "", out);
-  }
+Document show_fold_decisions(const FoldDecisions& decisions, bool brief) {
+  Document document;
+  const auto append = [&](Document part) {
+    if (!brief) document.add(BlankLine{});
+    document.append(std::move(part));
+  };
+  if (decisions.calibration) append(show_fold_calibration(*decisions.calibration, brief));
+  if (decisions.curves) append(show_curves(*decisions.curves, ""));
   if (decisions.operating_point) {
-    out << gap;
-    print_fold_operating_point(*decisions.operating_point, out);
+    append(std::visit([&](const auto& point) { return show_point(point, brief); },
+                      *decisions.operating_point));
   }
-  if (decisions.costs) {
-    out << gap;
-    print_costs(*decisions.costs, "", brief, out);
-  }
+  return document;
 }
 
 }  // namespace trainer::results

@@ -6,14 +6,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/notice.h"
 #include "engine/metrics/calibration.h"
+#include "results/decisions/calibrate.h"
 #include "results/decisions/cost_matrix.h"
 #include "results/decisions/curves.h"
 #include "results/decisions/decision_options.h"
@@ -28,26 +28,27 @@ struct FoldCalibration {
   double temperature = 1;            // fitted to all samples
   std::vector<double> temperatures;  // indexed by fold, fitted to the other folds
   engine::LabelledLogits corrected;  // all samples, divided by the temperature of their fold
-  engine::Reliability before;        // all samples
-  engine::Reliability after;         // all samples, each with the temperature of its fold
+  ReliabilityChange change;          // all samples, each with the temperature of its fold
   std::string contradiction;         // see contradiction.h
 };
+void fields(FieldVisitor& v, FoldCalibration& calibration);
 
 // The threshold is found on all samples, and `counts` has each with the threshold of its fold.
 struct FoldOperatingPoint : MeasuredThreshold {
   std::vector<double> fold_log_odds;  // thresholds indexed by fold, found on the other folds
 };
+void fields(FieldVisitor& v, FoldOperatingPoint& point);
 
 // Each is empty where the predictions do not have it.
 struct FoldDecisions {
   std::optional<engine::RocArea> auc;  // the AUC of the second of two classes
   std::optional<CurvesReport> curves;
   std::optional<FoldCalibration> calibration;
-  std::optional<FoldOperatingPoint> operating_point;
-  // This is set if the operating point has the costs of all classes. Each sample is decided about
-  // by the probabilities at the temperature of its fold.
-  std::optional<CostReport> costs;
+  // With the costs of all classes, each sample is decided about by the probabilities at the
+  // temperature of its fold.
+  std::optional<std::variant<FoldOperatingPoint, CostReport>> operating_point;
 };
+void fields(FieldVisitor& v, FoldDecisions& decisions);
 
 // Throws ConfigError if the criterion or the positive class of the options cannot be that of a
 // model with this loss, so many logits per sample and these classes, and DataError for a damaged
@@ -71,9 +72,7 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
                                 const std::vector<std::string>& labels,
                                 const std::function<void(const Notice&)>& warn);
 
-// Adds "calibration", "curves" and "operating_point" to the object, as far as there are any.
-void add_fold_decisions(nlohmann::ordered_json& object, const FoldDecisions& decisions);
-// Prints them; the reliability diagram unless `brief`.
-void print_fold_decisions(const FoldDecisions& decisions, bool brief, std::ostream& out);
+// Returns a part for each decision; the reliability diagram as a table unless `brief`.
+Document show_fold_decisions(const FoldDecisions& decisions, bool brief);
 
 }  // namespace trainer::results

@@ -1,34 +1,19 @@
 #include "results/decisions/abstention_report.h"
 
-#include <nlohmann/json.hpp>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "engine/metrics/metrics.h"
+#include "results/decisions/calibrate.h"
 #include "results/decisions/contradiction.h"
 
 namespace trainer::results {
 namespace {
-
-using AbstentionJson = nlohmann::ordered_json;
-
-// An error without answers is null.
-AbstentionJson answers_json(const Answers& answers) {
-  AbstentionJson json{{"samples", answers.samples},
-                      {"answered", answers.answered},
-                      {"wrong", answers.wrong},
-                      {"coverage", answers.coverage()}};
-  const engine::Interval interval = answers.error_interval();
-  for (const auto& [key, value] : {std::pair{"error", answers.error()},
-                                   {"error_low", interval.low},
-                                   {"error_high", interval.high}}) {
-    json[key] = answers.labelled == 0 ? AbstentionJson() : AbstentionJson(value);
-  }
-  return json;
-}
 
 // Calls `each` with the prediction of each sample.
 template <class Each>
@@ -44,76 +29,97 @@ void for_each_prediction(const engine::LabelledLogits& scores, const PredictOpti
 }
 
 void add_row(Table& table, const std::string& samples, const Answers& answers) {
-  const engine::Interval interval = answers.error_interval();
+  const engine::Interval interval = engine::wilson(answers.wrong, answers.answered);
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
-       answers.labelled == 0
+       answers.answered == 0
            ? "-"
-           : concat(percent(answers.error()), " (", percent(interval.low), " to ",
-                    percent(interval.high), ", ", answers.wrong, " of ", answers.labelled, ")")});
+           : concat(percent(share(answers.wrong, answers.answered)), " (", percent(interval.low),
+                    " to ", percent(interval.high), ", ", answers.wrong, " of ", answers.answered,
+                    ")")});
 }
 
 }  // namespace
 
+// Every sample of evaluate has a label.
+void fields(FieldVisitor& v, Answers& answers) {
+  v("samples", answers.samples, kSamples, "Samples of the split.");
+  v("answered", answers.answered, kSamples, "Those that get a class.");
+  v("wrong", answers.wrong, kSamples, "Those that get a wrong one.");
+  v.derived("coverage", answers.coverage(), kShare, "The share that gets a class.");
+  const engine::Interval interval = engine::wilson(answers.wrong, answers.answered);
+  const auto list = [&](const char* key, double value, const char* meaning) {
+    v.derived(key, answers.answered == 0 ? std::nan("") : value, kShare, meaning);
+  };
+  list("error", share(answers.wrong, answers.answered),
+       "The share of the classes that is wrong; null without any.");
+  list("error_low", interval.low, "Lower end of its 95 % interval (Wilson).");
+  list("error_high", interval.high, "Upper end of its 95 % interval (Wilson).");
+}
+
+void fields(FieldVisitor& v, AbstentionReport& report) {
+  v("allowed_error", report.allowed_error, kShare, "The error of --abstain.");
+  v("confidence", report.confidence, kShare,
+    "Samples of a smaller confidence get no class; null: none gets one.");
+  v("temperature", report.temperature, kTemperature, "The temperature of the probabilities.");
+  v("operating_point", report.criterion, kNoUnit, "The criterion that decides about the class.");
+  v("validation", report.validation, kNoUnit, "The samples on which the confidence was found.");
+  v("split", report.split, kNoUnit, "The evaluated split.");
+  v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
+  v("answers", report.answers, kNoUnit, "Its samples.");
+}
+
 AbstentionReport make_abstention_report(double error, const PredictOptions& options,
                                         const engine::LabelledLogits& validation, Split split,
                                         const engine::LabelledLogits& scores) {
-  AbstentionReport report;
-  report.temperature = options.temperature;
-  report.split = split;
   std::vector<engine::TopPrediction> known;
   for_each_prediction(validation, options, [&](const Prediction& prediction) {
     known.push_back(to_top_prediction(prediction));
   });
-  report.found = find_abstention(known, error);
-  for_each_prediction(scores, options, [&](Prediction prediction) {
-    report.coverage.decide(report.found, prediction);
-  });
+  const Abstention found = find_abstention(known, error);
+  Coverage coverage;
+  for_each_prediction(scores, options,
+                      [&](Prediction prediction) { coverage.decide(found, prediction); });
+  AbstentionReport report;
+  report.allowed_error = error;
+  report.confidence = found.is_always() ? std::nan("") : found.confidence;
+  report.temperature = options.temperature;
+  report.validation = found.answers;
+  report.split = split;
+  report.answers = coverage.answers();
   if (split != Split::kValidation) {
     report.contradiction =
-        add_advice(find_error_contradiction(to_string(split), error, report.coverage.answers()),
+        add_advice(find_error_contradiction(to_string(split), error, report.answers),
                    "allow a smaller error, or use more validation samples");
   }
   return report;
 }
 
-nlohmann::ordered_json abstention_json(const AbstentionReport& report) {
-  const Abstention& found = report.found;
-  return {{"allowed_error", found.error},
-          {"confidence", found.is_always() ? AbstentionJson() : AbstentionJson(found.confidence)},
-          {"temperature", report.temperature},
-          {"operating_point",
-           report.criterion.empty() ? AbstentionJson() : AbstentionJson(report.criterion)},
-          {"validation", answers_json(found.answers)},
-          {"split", to_string(report.split)},
-          {"contradiction", report.contradiction},
-          {"answers", answers_json(report.coverage.answers())}};
-}
-
-void print_abstention(const AbstentionReport& report, const std::string& stored,
-                      std::ostream& out) {
-  const Abstention& found = report.found;
-  out << "abstention: ";
-  if (found.is_always()) {
-    out << "no confidence keeps the error of the validation samples at " << percent(found.error)
-        << ", so that no sample gets a class";
-  } else {
-    out << "a class from a confidence of " << fixed(found.confidence, 4)
-        << " on, for an error of at most " << percent(found.error);
+Document show_abstention(const AbstentionReport& report, const std::string& source) {
+  const std::string allowed = percent(report.allowed_error);
+  std::string line =
+      std::isnan(report.confidence)
+          ? concat("abstention: no confidence keeps the error of the validation samples at ",
+                   allowed, ", so that no sample gets a class")
+          : concat("abstention: a class from a confidence of ", fixed(report.confidence, 4),
+                   " on, for an error of at most ", allowed);
+  if (report.temperature != 1) {
+    line += concat(", at the temperature ", fixed(report.temperature, 4));
   }
-  if (report.temperature != 1) out << ", at the temperature " << fixed(report.temperature, 4);
-  if (!report.criterion.empty()) {
-    out << ", decided by the operating point " << printable(report.criterion);
+  if (report.criterion) {
+    line += concat(", decided by the operating point ", printable(*report.criterion));
   }
-  if (!stored.empty()) out << "; stored in " << printable(stored);
-  out << '\n';
-  Table table({"split", "samples with a class", "error of these (95 % interval)"}, {1, 2});
-  add_row(table, to_string(Split::kValidation), found.answers);
+  Document document;
+  document.add(Paragraph{line + source});
+  Table table({"split", "samples with a class", "error of these (95 % interval)"}, NumbersFrom{1},
+              "Abstention");
+  add_row(table, to_string(Split::kValidation), report.validation);
   if (report.split != Split::kValidation) {
-    add_row(table, to_string(report.split), report.coverage.answers());
+    add_row(table, to_string(report.split), report.answers);
   }
-  table.print(out);
+  document.add(std::move(table));
+  return document;
 }
 
 }  // namespace trainer::results

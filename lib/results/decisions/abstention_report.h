@@ -2,25 +2,29 @@
 // validation split and applied to the evaluated one.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <ostream>
+#include <optional>
 #include <string>
 
 #include "base/split.h"
 #include "engine/metrics/labelled_logits.h"
+#include "results/document/document.h"
+#include "results/field.h"
 #include "results/decisions/abstain.h"
 #include "results/decisions/prediction.h"
 
 namespace trainer::results {
 
 struct AbstentionReport {
-  Abstention found;            // the result on the validation split
-  double temperature = 1;      // the temperature of the probabilities
-  std::string criterion;       // criterion of the class's operating point; "": none
-  Split split = Split::kTest;  // the evaluated split
-  Coverage coverage;           // the coverage of its samples
-  std::string contradiction;   // see contradiction.h
+  double allowed_error = 0;
+  double confidence = 0;  // NaN if the model always abstains
+  double temperature = 1;
+  std::optional<std::string> criterion;  // that of the operating point that decides, if one does
+  Answers validation;                    // the answers on the validation split
+  Split split = Split::kTest;            // the evaluated split
+  std::string contradiction;             // see contradiction.h
+  Answers answers;                       // the answers on the evaluated split
 };
+void fields(FieldVisitor& v, AbstentionReport& report);
 
 // `options` decide about the classes as for `predict`. The scores are those of the model without a
 // temperature.
@@ -28,11 +32,8 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
                                         const engine::LabelledLogits& validation, Split split,
                                         const engine::LabelledLogits& scores);
 
-// Returns the content of kAbstentionFile. The confidence is null if the model always abstains.
-nlohmann::ordered_json abstention_json(const AbstentionReport& report);
-
-// Prints the confidence, and of both splits the share of the samples that get a class and their
-// error with its 95 % interval. `stored` is the file that has them, or "".
-void print_abstention(const AbstentionReport& report, const std::string& stored, std::ostream& out);
+// Returns the confidence, and of both splits the share of the samples that get a class and their
+// error with its 95 % interval. `source` ends the first line: "; stored in ...".
+Document show_abstention(const AbstentionReport& report, const std::string& source);
 
 }  // namespace trainer::results

@@ -11,6 +11,10 @@
 
 namespace trainer::results {
 
+// The meaning of the key "contradiction".
+inline constexpr const char* kContradictionMeaning =
+    "Why the evaluated samples contradict the result; empty if they do not.";
+
 // The temperature raises the negative log-likelihood, by more than rounding.
 std::string find_loss_contradiction(const std::string& samples, const engine::Reliability& before,
                                     const engine::Reliability& after);

@@ -110,31 +110,58 @@ class CostTable {
 
 CostedDecisions count_costs(const engine::CostMatrix& costs, const engine::LabelledLogits& scores,
                             const PredictOptions& options) {
+  engine::Confusion counts(static_cast<std::int64_t>(costs.classes));
+  std::int64_t correct = 0;
   CostedDecisions result;
-  result.counts = engine::Confusion(static_cast<std::int64_t>(costs.classes));
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
     Output output;
     output.logits = scores.row(i);
     const Prediction decided = make_prediction(output, options);
     const std::int32_t actual = scores.labels[i];
-    result.counts.add(actual, decided.predicted);
-    result.correct += decided.predicted == actual ? 1 : 0;
+    counts.add(actual, decided.predicted);
+    correct += decided.predicted == actual ? 1 : 0;
     result.cost +=
         costs.at(static_cast<std::size_t>(actual), static_cast<std::size_t>(decided.predicted));
   }
-  result.samples = scores.samples();
-  result.cost /= static_cast<double>(result.samples);
+  result.cost /= static_cast<double>(scores.samples());
+  result.accuracy = share(correct, scores.samples());
+  result.counts = count_confusions(counts);
   return result;
 }
 
-CostJson decisions_json(const CostedDecisions& decisions) {
-  CostJson json{{"cost", decisions.cost},
-                {"accuracy", share(decisions.correct, decisions.samples)}};
-  json.update(to_json(count_confusions(decisions.counts)));
-  return json;
+Table make_matrix(const CostReport& report) {
+  std::vector<std::string> header{"true \\ decided"};
+  header.insert(header.end(), report.classes.begin(), report.classes.end());
+  Table table(std::move(header), NumbersFrom{1}, "Costs");
+  for (std::size_t r = 0; r < report.costs.size(); ++r) {
+    std::vector<std::string> row{report.classes.at(r)};
+    for (const double cost : report.costs[r]) row.push_back(concat(cost));
+    table.add(std::move(row));
+  }
+  return table;
 }
 
 }  // namespace
+
+void fields(FieldVisitor& v, CostedDecisions& decisions) {
+  v("cost", decisions.cost, Unit("cost", 0), "Mean cost of the samples.");
+  v("accuracy", decisions.accuracy, kShare, "Samples that are decided right.");
+  fields(v, decisions.counts);
+}
+
+void fields(FieldVisitor& v, CostReport& report) {
+  v("criterion", report.criterion, kNoUnit, "The criterion of --operating-point.");
+  v("classes", report.classes, kNoUnit, "Names of the classes.");
+  v("costs", report.costs, Unit("cost", 0).never_null(),
+    "A row per true class, with the cost of each decided class.");
+  v("temperature", report.temperature, kNoUnit,
+    "The temperature of the probabilities; null if each fold has its own.");
+  v("split", report.split, kNoUnit, "The evaluated samples.");
+  v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
+  v("samples", report.samples, kSamples, "Their number.");
+  v("likeliest", report.likeliest, kNoUnit, "Decisions for the class of the largest probability.");
+  v("least_cost", report.least_cost, kNoUnit, "Decisions for the class of the least expected cost.");
+}
 
 std::string find_cost_file(const std::string& criterion) {
   constexpr std::string_view kCost = "cost=";
@@ -151,7 +178,7 @@ engine::CostMatrix read_cost_matrix(const std::string& file,
   return CostTable(file, classes).read();
 }
 
-CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
+CostReport make_cost_report(const std::string& criterion, const engine::CostMatrix& costs,
                             const std::vector<std::string>& classes,
                             std::optional<double> temperature, const std::string& split,
                             const engine::LabelledLogits& scores) {
@@ -166,50 +193,38 @@ CostReport make_cost_report(const std::string& criterion, engine::CostMatrix cos
   report.likeliest = count_costs(costs, scores, options);
   options.costs = costs;
   report.least_cost = count_costs(costs, scores, options);
-  report.costs = std::move(costs);
+  for (std::size_t r = 0; r < costs.classes; ++r) {
+    std::vector<double>& row = report.costs.emplace_back();
+    for (std::size_t c = 0; c < costs.classes; ++c) row.push_back(costs.at(r, c));
+  }
+  report.samples = scores.samples();
   report.contradiction =
       add_advice(find_cost_contradiction(split, report.likeliest.cost, report.least_cost.cost),
                  "predict with --default-threshold");
   return report;
 }
 
-nlohmann::ordered_json costs_json(const CostReport& report) {
-  CostJson rows = CostJson::array();
-  for (std::size_t r = 0; r < report.costs.classes; ++r) {
-    CostJson row = CostJson::array();
-    for (std::size_t c = 0; c < report.costs.classes; ++c) row.push_back(report.costs.at(r, c));
-    rows.push_back(std::move(row));
-  }
-  return {{"criterion", report.criterion},
-          {"classes", report.classes},
-          {"costs", std::move(rows)},
-          {"temperature", report.temperature ? CostJson(*report.temperature) : CostJson()},
-          {"split", report.split},
-          {"contradiction", report.contradiction},
-          {"samples", report.likeliest.samples},
-          {"likeliest", decisions_json(report.likeliest)},
-          {"least_cost", decisions_json(report.least_cost)}};
-}
-
-void print_costs(const CostReport& report, const std::string& stored, bool brief,
-                 std::ostream& out) {
-  out << "operating point: " << printable(report.criterion)
-      << ": the class of the least expected cost";
-  if (report.temperature.value_or(1) != 1) {
-    out << ", at the temperature " << fixed(*report.temperature, 4);
-  }
-  if (!stored.empty()) out << "; stored in " << printable(stored);
-  out << '\n';
-  Table table({concat(report.split, ": decision"), "mean cost", "accuracy"}, {1, 2});
+Document show_costs(const CostReport& report, const std::string& source, bool brief) {
+  Document document;
+  const double temperature = report.temperature.value_or(1);
+  document.add(Paragraph{concat(
+      "operating point: ", printable(report.criterion), ": the class of the least expected cost",
+      temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), source)});
+  Table table({concat(report.split, ": decision"), "mean cost", "accuracy"}, NumbersFrom{1},
+              "Cost of the decisions");
   const auto add = [&](const char* name, const CostedDecisions& decisions) {
-    table.add(
-        {name, fixed(decisions.cost, 4), percent(share(decisions.correct, decisions.samples))});
+    table.add({name, fixed(decisions.cost, 4), percent(decisions.accuracy)});
   };
   add("the likeliest class", report.likeliest);
   add("the class of the least expected cost", report.least_cost);
-  table.print(out);
-  if (brief || report.least_cost.counts.classes() > kMaxPrintedMatrix) return;
-  print_confusion(report.least_cost.counts, report.classes, "true \\ decided", out);
+  document.add(std::move(table));
+  const auto& counts = report.least_cost.counts.matrix;
+  const bool is_large = std::ssize(report.classes) > kMaxPrintedMatrix;
+  if (!brief && !is_large && counts) {
+    document.add(BlankLine{});
+    document.add(make_confusion_block(*counts, report.classes, "true \\ decided"));
+  }
+  return document;
 }
 
 }  // namespace trainer::results

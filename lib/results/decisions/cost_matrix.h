@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
-#include "engine/metrics/confusion.h"
 #include "engine/metrics/labelled_logits.h"
 #include "engine/metrics/operating_point.h"
+#include "results/document/document.h"
+#include "results/field.h"
+#include "results/metrics.h"
 
 namespace trainer::results {
 
@@ -26,38 +26,35 @@ std::string find_cost_file(const std::string& criterion);
 engine::CostMatrix read_cost_matrix(const std::string& file,
                                     const std::vector<std::string>& classes);
 
-// Decisions about samples, by true and decided class.
+// Decisions about samples.
 struct CostedDecisions {
-  engine::Confusion counts;
-  std::int64_t samples = 0, correct = 0;
-  double cost = 0;  // the mean over the samples
+  double cost = 0, accuracy = 0;  // means over the samples
+  ConfusionCounts counts;         // by true and decided class
 };
+void fields(FieldVisitor& v, CostedDecisions& decisions);
 
 struct CostReport {
   std::string criterion;  // the user's text
-  engine::CostMatrix costs;
   std::vector<std::string> classes;
-  std::string split;  // the name of the samples: "test"
+  std::vector<std::vector<double>> costs;  // a row per true class, as in engine::CostMatrix
   // The temperature of the probabilities; empty if each fold of a crossval has its own.
   std::optional<double> temperature;
+  std::string split;          // the name of the samples: "test"
+  std::string contradiction;  // see contradiction.h
+  std::int64_t samples = 0;
   CostedDecisions likeliest;   // decides for the class of the largest probability
   CostedDecisions least_cost;  // decides for the class of the least expected cost
-  std::string contradiction;   // see contradiction.h
 };
+void fields(FieldVisitor& v, CostReport& report);
 // Decides about the samples of `scores`, of which there is at least one, by the probabilities at
 // this temperature, or those of logits that are corrected already.
-CostReport make_cost_report(const std::string& criterion, engine::CostMatrix costs,
+CostReport make_cost_report(const std::string& criterion, const engine::CostMatrix& costs,
                             const std::vector<std::string>& classes,
                             std::optional<double> temperature, const std::string& split,
                             const engine::LabelledLogits& scores);
 
-// Returns the content of kOperatingPointFile: the criterion, the costs, and the mean cost, accuracy
-// and counts of both decisions.
-nlohmann::ordered_json costs_json(const CostReport& report);
-
-// Prints the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
-// by true and decided class. `stored` is the file that has the costs, or "".
-void print_costs(const CostReport& report, const std::string& stored, bool brief,
-                 std::ostream& out);
+// Returns the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
+// by true and decided class. `source` ends the first line: "; stored in ...".
+Document show_costs(const CostReport& report, const std::string& source, bool brief);
 
 }  // namespace trainer::results

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "engine/metrics/roc_curve.h"
+#include "results/document/document.h"
+#include "results/field.h"
 
 namespace trainer::results {
 
-// The curves of one class against the rest.
+// The curves of one class against the rest. The thresholds are probabilities at a temperature of 1;
+// the first point of a ROC curve, which calls no sample positive, has NaN.
 struct ClassCurves {
   std::string name;
   std::int64_t positives = 0, negatives = 0;  // samples
@@ -20,6 +21,7 @@ struct ClassCurves {
   std::vector<engine::RocPoint> roc;
   std::vector<engine::PrecisionRecallPoint> precision_recall;
 };
+void fields(FieldVisitor& v, ClassCurves& curves);
 
 struct CurvesReport {
   std::string split;  // the name of the evaluated samples: "test"
@@ -27,14 +29,14 @@ struct CurvesReport {
   // not all samples.
   std::vector<ClassCurves> classes;
 };
+void fields(FieldVisitor& v, CurvesReport& report);
 
 // Returns the class whose curves are computed, or -1 for all classes: the positive class if there
 // are two or the option names one. Throws ConfigError if there is no class of this name.
 std::int64_t find_curve_class(const std::vector<std::string>& classes,
                               const std::string& positive_class);
 
-// `positive` is the class whose curves are computed, or -1 for all classes. The thresholds are
-// probabilities at a temperature of 1.
+// `positive` is the class whose curves are computed, or -1 for all classes.
 CurvesReport compute_curves(const engine::LabelledLogits& scores, const std::string& split,
                             const std::vector<std::string>& names, std::int64_t positive);
 
@@ -43,10 +45,11 @@ CurvesReport compute_curves(const std::vector<engine::BinaryScores>& scores,
                             const std::string& split, const std::vector<std::string>& names,
                             std::int64_t positive);
 
-// Returns the areas and about `max_points` points of each curve, evenly spaced, or all.
-nlohmann::ordered_json curves_json(const CurvesReport& report, std::size_t max_points);
+// Returns the curves with about `max_points` points each, evenly spaced with the last, or all.
+CurvesReport thin_curves(CurvesReport report, std::size_t max_points);
 
-// Prints a table of the areas. `stored` is the file that has the curves, or "".
-void print_curves(const CurvesReport& report, const std::string& stored, std::ostream& out);
+// Returns a table of the areas, and charts of the classes with the smallest ones. `source` ends the
+// first line: "; stored in ...".
+Document show_curves(const CurvesReport& report, const std::string& source);
 
 }  // namespace trainer::results

@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/split.h"
+#include "results/document/document.h"
+#include "results/field.h"
+
 namespace trainer::results {
 
 struct LabelThresholds {
@@ -11,5 +15,21 @@ struct LabelThresholds {
   std::vector<double> logits = {};     // one per label; a label is predicted above its number
   std::vector<std::string> kept = {};  // labels without a positive, which keep 0.5
 };
+
+// The thresholds of a run as a file.
+struct StoredThresholds {
+  struct Label {
+    std::string label;
+    double logit = 0;
+  };
+  std::string goal;
+  Split split = Split::kValidation;  // the split on which they were found
+  std::vector<Label> labels;
+};
+void fields(FieldVisitor& v, StoredThresholds::Label& label);
+void fields(FieldVisitor& v, StoredThresholds& thresholds);
+
+// Returns the goal and a table of the labels. `source` ends the first line.
+Document show_thresholds(const StoredThresholds& thresholds, const std::string& source);
 
 }  // namespace trainer::results

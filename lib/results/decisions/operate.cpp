@@ -1,7 +1,6 @@
 #include "results/decisions/operate.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -28,16 +27,51 @@ std::vector<std::string> rate_cells(const std::string& samples,
                     counts.true_negatives + counts.false_positives)};
 }
 
-// Returns the rate with its interval, or nulls without samples to measure it on.
-void add_rate(nlohmann::ordered_json& json, const std::string& name, double rate,
-              const engine::Interval& interval, std::int64_t whole) {
-  for (const auto& [suffix, value] :
-       {std::pair{"", rate}, {"_low", interval.low}, {"_high", interval.high}}) {
-    json[name + suffix] = whole == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
-  }
+// Lists a rate with its interval, which are null without samples to measure it on.
+void rate_fields(FieldVisitor& v, const std::string& name, double rate,
+                 const engine::Interval& interval, std::int64_t whole) {
+  const auto list = [&](const std::string& key, double value, const char* meaning) {
+    v.derived(key.c_str(), whole == 0 ? std::nan("") : value, kShare, meaning);
+  };
+  list(name, rate, "The share of the samples; null without any.");
+  list(name + "_low", interval.low, "Lower end of its 95 % interval (Wilson).");
+  list(name + "_high", interval.high, "Upper end of its 95 % interval (Wilson).");
 }
 
 }  // namespace
+
+void fields(FieldVisitor& v, engine::OperatingCounts& counts) {
+  v("true_positives", counts.true_positives, kSamples, "Positive samples that are called so.");
+  v("false_negatives", counts.false_negatives, kSamples, "Positive samples that are not.");
+  v("true_negatives", counts.true_negatives, kSamples, "Negative samples that are called so.");
+  v("false_positives", counts.false_positives, kSamples, "Negative samples that are not.");
+  rate_fields(v, "sensitivity", counts.sensitivity(), counts.sensitivity_interval(),
+              counts.positives());
+  rate_fields(v, "specificity", counts.specificity(), counts.specificity_interval(),
+              counts.negatives());
+}
+
+void threshold_fields(FieldVisitor& v, MeasuredThreshold& threshold) {
+  v("criterion", threshold.criterion, kNoUnit, "The criterion of --operating-point.");
+  v("positive_class", threshold.positive_class, kNoUnit, "The name of the positive class.");
+  v("positive_index", threshold.positive_index, Unit("index", 0), "Its index.");
+  v("log_odds", threshold.log_odds, kNoUnit,
+    "Samples are positive from this logarithm of the odds on, without a temperature; null: none "
+    "is.");
+  const double odds = threshold.log_odds / threshold.temperature.value_or(1);
+  v.derived("probability", std::isfinite(odds) ? sigmoid(odds) : std::nan(""), kShare,
+            "Its probability at the temperature.");
+  v("temperature", threshold.temperature, kNoUnit,
+    "The temperature of the probability; null for odds without one.");
+  v("contradiction", threshold.contradiction, kNoUnit, kContradictionMeaning);
+}
+
+void fields(FieldVisitor& v, OperatingReport& report) {
+  threshold_fields(v, report);
+  v("validation", report.found, kNoUnit, "The samples on which the threshold was found.");
+  v("split", report.split, kNoUnit, "The evaluated split.");
+  v("counts", report.counts, kNoUnit, "Its samples.");
+}
 
 engine::OperatingCriterion read_operating_criterion(const std::string& text) {
   if (const auto criterion = engine::parse_operating_criterion(text)) return *criterion;
@@ -81,45 +115,17 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
   return report;
 }
 
-nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts) {
-  nlohmann::ordered_json json{{"true_positives", counts.true_positives},
-                              {"false_negatives", counts.false_negatives},
-                              {"true_negatives", counts.true_negatives},
-                              {"false_positives", counts.false_positives}};
-  add_rate(json, "sensitivity", counts.sensitivity(), counts.sensitivity_interval(),
-           counts.positives());
-  add_rate(json, "specificity", counts.specificity(), counts.specificity_interval(),
-           counts.negatives());
-  return json;
-}
-
-void print_operating_counts(
-    const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out) {
-  Table table({"split", "sensitivity (95 % interval)", "specificity (95 % interval)"}, {1, 2});
+Table make_rates_table(const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows) {
+  Table table({"split", "sensitivity (95 % interval)", "specificity (95 % interval)"},
+              NumbersFrom{1}, "Operating point");
   for (const auto& [samples, counts] : rows) table.add(rate_cells(samples, counts));
-  table.print(out);
-}
-
-nlohmann::ordered_json threshold_json(const MeasuredThreshold& threshold) {
-  nlohmann::ordered_json json{{"criterion", threshold.criterion},
-                              {"positive_class", threshold.positive_class},
-                              {"positive_index", threshold.positive_index},
-                              {"log_odds", nullptr},
-                              {"probability", nullptr},
-                              {"temperature", nullptr},
-                              {"contradiction", threshold.contradiction}};
-  if (threshold.temperature) json["temperature"] = *threshold.temperature;
-  if (std::isfinite(threshold.log_odds)) {
-    json["log_odds"] = threshold.log_odds;
-    json["probability"] = sigmoid(threshold.log_odds / threshold.temperature.value_or(1));
-  }
-  return json;
+  return table;
 }
 
 std::string describe_threshold(const MeasuredThreshold& threshold) {
   const std::string name = printable(threshold.positive_class);
   const std::string point = concat("operating point: ", printable(threshold.criterion), ": ");
-  if (std::isinf(threshold.log_odds)) {
+  if (!std::isfinite(threshold.log_odds)) {
     return concat(point, "no sample is called ", name, ", as no threshold below keeps it");
   }
   const double temperature = threshold.temperature.value_or(1);
@@ -129,23 +135,14 @@ std::string describe_threshold(const MeasuredThreshold& threshold) {
       temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), ")");
 }
 
-nlohmann::ordered_json operating_point_json(const OperatingReport& report) {
-  nlohmann::ordered_json json = threshold_json(report);
-  json["validation"] = operating_counts_json(report.found);
-  json["split"] = to_string(report.split);
-  json["counts"] = operating_counts_json(report.counts);
-  return json;
-}
-
-void print_operating_point(const OperatingReport& report, const std::string& stored,
-                           std::ostream& out) {
-  out << describe_threshold(report);
-  if (!stored.empty()) out << "; stored in " << printable(stored);
-  out << '\n';
+Document show_operating_point(const OperatingReport& report, const std::string& source) {
+  Document document;
+  document.add(Paragraph{describe_threshold(report) + source});
   std::vector<std::pair<std::string, engine::OperatingCounts>> rows{
       {to_string(Split::kValidation), report.found}};
   if (report.split != Split::kValidation) rows.emplace_back(to_string(report.split), report.counts);
-  print_operating_counts(rows, out);
+  document.add(make_rates_table(rows));
+  return document;
 }
 
 }  // namespace trainer::results

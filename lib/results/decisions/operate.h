@@ -3,26 +3,31 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/split.h"
 #include "engine/metrics/operating_point.h"
+#include "results/document/document.h"
+#include "results/field.h"
 
 namespace trainer::results {
 
 // Reads the criterion of the command line. Throws ConfigError, with the forms that it has.
 engine::OperatingCriterion read_operating_criterion(const std::string& text);
 
+// The counts, and the rates with their 95 % intervals.
+void fields(FieldVisitor& v, engine::OperatingCounts& counts);
+
 struct MeasuredThreshold {
   std::string criterion;  // the user's text
   std::string positive_class;
   std::int64_t positive_index = 1;
-  double log_odds = 0;  // see StoredOperatingPoint
+  // Samples are called positive from this logarithm of the odds of the positive class on, without a
+  // temperature; none is if it is not finite.
+  double log_odds = 0;
   // The temperature of the probability of the threshold; empty if it has none: the odds of one of
   // more than two classes, and those of folds.
   std::optional<double> temperature;
@@ -30,11 +35,14 @@ struct MeasuredThreshold {
   engine::OperatingCounts counts;  // the samples that are evaluated
   std::string contradiction;       // see contradiction.h
 };
+// Lists the criterion, the positive class and the threshold.
+void threshold_fields(FieldVisitor& v, MeasuredThreshold& threshold);
 
 // The threshold is found on the validation split.
 struct OperatingReport : MeasuredThreshold {
   Split split = Split::kTest;  // the evaluated split
 };
+void fields(FieldVisitor& v, OperatingReport& report);
 
 // `temperature` is that of predict. Throws DataError if the validation split has no positive or no
 // negative samples.
@@ -43,22 +51,13 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
                                       const engine::LabelledLogits& validation, Split split,
                                       const engine::LabelledLogits& scores);
 
-// Returns the counts, and the rates with their 95 % intervals.
-nlohmann::ordered_json operating_counts_json(const engine::OperatingCounts& counts);
-// Returns the criterion, the positive class and the threshold.
-nlohmann::ordered_json threshold_json(const MeasuredThreshold& threshold);
-// Returns these as a sentence.
+// Returns the criterion, the positive class and the threshold as a sentence.
 std::string describe_threshold(const MeasuredThreshold& threshold);
-// Prints a row of sensitivity and specificity for each name of samples.
-void print_operating_counts(
-    const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows, std::ostream& out);
+// Returns a row of sensitivity and specificity for each name of samples.
+Table make_rates_table(const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows);
 
-// Returns the content of kOperatingPointFile.
-nlohmann::ordered_json operating_point_json(const OperatingReport& report);
-
-// Prints the threshold, and sensitivity and specificity of both splits with their 95 % intervals.
-// `stored` is the file that has them, or "".
-void print_operating_point(const OperatingReport& report, const std::string& stored,
-                           std::ostream& out);
+// Returns the threshold, and sensitivity and specificity of both splits with their 95 % intervals.
+// `source` ends the first line: "; stored in ...".
+Document show_operating_point(const OperatingReport& report, const std::string& source);
 
 }  // namespace trainer::results

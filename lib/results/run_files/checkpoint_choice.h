@@ -1,6 +1,10 @@
 // The checkpoint of a run.
 #pragma once
 
+#include <string>
+
+#include "base/spelling.h"
+
 namespace trainer::results {
 
 // The checkpoint of a run folder to open.
@@ -9,6 +13,11 @@ enum class CheckpointChoice {
   kBest,
   kLast
 };
-const char* to_string(CheckpointChoice choice);  // "best", "last", or "" for kDefault
+constexpr auto spellings(CheckpointChoice) {
+  using enum CheckpointChoice;
+  return std::to_array<Spelling<CheckpointChoice>>(
+      {{kDefault, ""}, {kBest, "best"}, {kLast, "last"}});
+}
+inline std::string to_string(CheckpointChoice choice) { return std::string(spell(choice)); }
 
 }  // namespace trainer::results
