@@ -20,7 +20,8 @@ class Describer final : public ValueVisitor, private FieldVisitor {
     form_.words = words;
   }
   void optional(Items& value) override {
-    value.visit_default([this](const std::string&, Value& item) { form_ = describe_value(item, unit_); });
+    value.visit_default(
+        [this](const std::string&, Value& item) { form_ = describe_value(item, unit_); });
     form_.may_be_null = true;
   }
   void list(Items& value) override { describe_items(Form::Kind::kList, value); }
@@ -33,12 +34,13 @@ class Describer final : public ValueVisitor, private FieldVisitor {
  private:
   void describe_items(Form::Kind kind, Items& value) {
     form_.kind = kind;
-    value.visit_default(
-        [this](const std::string&, Value& item) { form_.items.push_back(describe_value(item, unit_)); });
+    value.visit_default([this](const std::string&, Value& item) {
+      form_.items.push_back(describe_value(item, unit_));
+    });
   }
   void field(const Field& field, Value& value) override {
-    form_.keys.push_back(
-        {field.key, field.unit, field.meaning, field.may_be_absent, describe_value(value, field.unit)});
+    form_.keys.push_back({field.key, field.unit, field.meaning, field.may_be_absent,
+                          describe_value(value, field.unit)});
   }
 
   void choice(Choice& choice) override {

@@ -23,9 +23,10 @@ ConfusionCounts count_confusions(const engine::Confusion& confusion) {
 }
 
 void fields(FieldVisitor& v, ConfusionCounts& counts) {
-  v.when_present("confusion", counts.matrix, kSamples,
-                 "A row per true class, with the samples of each predicted class. Left out for many "
-                 "classes.");
+  v.when_present(
+      "confusion", counts.matrix, kSamples,
+      "A row per true class, with the samples of each predicted class. Left out for many "
+      "classes.");
   v.when_present("top_confusions", counts.top, kSamples,
                  "In place of the matrix of many classes: lists of true class, predicted class and "
                  "samples, the largest counts first.");
@@ -121,8 +122,7 @@ void fields(FieldVisitor& v, SplitMetrics& metrics) {
   v("accuracy", metrics.accuracy, kShare, "Samples whose class is predicted right.");
   v("count", metrics.count, kSamples, "Samples of the split.");
   fields(v, metrics.means);
-  v.when_present("known_samples", metrics.known_samples, kSamples,
-                 "Samples with a known label.");
+  v.when_present("known_samples", metrics.known_samples, kSamples, "Samples with a known label.");
   v.when_present("exact", metrics.exact, kSamples,
                  "Samples whose known labels are all predicted right.");
   v.when_present("labels", metrics.labels, kNoUnit, "Results of each label, in label order.");

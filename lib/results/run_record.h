@@ -63,7 +63,7 @@ struct RunRecord {
   bool on_cpu = true;
   std::string model;  // the backbone, the layers and the parameters
   std::string data;   // the fingerprint of the training split
-  std::string base;  // the folder to which relative paths belong, relative to the run folder
+  std::string base;   // the folder to which relative paths belong, relative to the run folder
   std::vector<std::pair<std::string, SplitSize>> splits;
   std::vector<Notice> data_notices;  // the notices that were printed at the start
   // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.

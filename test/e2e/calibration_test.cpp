@@ -240,11 +240,11 @@ TEST_CASE("predict and report: the error of a damaged calibration.json has the n
   const auto start = good.find("\"temperature\":");
   const auto end = good.find(',', start);
   check(good.substr(0, start) + "\"temperature\":-1" + good.substr(end),
-        "its temperature is not a number from 0.001 to 1000");
+        "the value of temperature is not from 0.001 to 1000, but: ");
   check(good.substr(0, start) + "\"temperature\":1e-300" + good.substr(end),
-        "its temperature is not a number from 0.001 to 1000");
+        "the value of temperature is not from 0.001 to 1000, but: ");
   check(good.substr(0, start) + "\"temperature\":\"x\"" + good.substr(end),
-        "its temperature is not a number from 0.001 to 1000");
+        "the value of temperature is not a number, but: string");
   std::ofstream(file) << "{\"temperature\":2}";
   const Result report = run({"report", trained.folder, "--output", trained.work / "report.html"});
   CHECK(report.code == 3);

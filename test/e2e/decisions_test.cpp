@@ -153,7 +153,8 @@ TEST_CASE("evaluate --curves --operating-point prints text, stores files and fil
       << calibration.replace(step, 9, "\"step\":1e300");
   const Result huge = run({"report", trained.folder, "--output", page, "--overwrite"});
   CHECK(huge.code == 3);
-  CHECK(contains(huge.err, "calibration.json: is damaged: step is not a whole number"));
+  CHECK(
+      contains(huge.err, "calibration.json: is damaged: the value of step is not a whole number"));
   std::filesystem::remove(trained.folder + "/calibration.json");
   std::ofstream(trained.folder + "/curves.json") << "{\"classes\":[{}]}";
   const Result damaged = run({"report", trained.folder, "--output", page, "--overwrite"});

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "results/json.h"
+#include "results/run_record.h"
 
 namespace trainer::test {
 
@@ -34,13 +36,23 @@ struct FakeRun {
   Json sessions = nullptr;
 };
 
+// Returns the JSON of an empty result with other values for some keys.
+template <class Result>
+Json complete(const Json& values) {
+  Json json = results::to_json(Result{});
+  json.update(values);
+  return json;
+}
+
 // A rank's step: seconds by column, those that are left out are 0.
 inline Json rank_times(const std::string& name, const Json& seconds) {
-  Json rank{{"name", name}};
+  Json rank = complete<results::RankMeans>({{"name", name}});
   rank.update(seconds);
   return rank;
 }
-inline Json step_times(const std::vector<Json>& ranks) { return {{"steps", 4}, {"ranks", ranks}}; }
+inline Json step_times(const std::vector<Json>& ranks) {
+  return complete<results::StepMeans>({{"steps", 4}, {"ranks", ranks}});
+}
 
 inline std::string fake_config(std::int64_t batch_size) {
   return concat(
@@ -53,36 +65,42 @@ inline std::string fake_config(std::int64_t batch_size) {
 inline void write_run(const Path& folder, const FakeRun& run) {
   std::filesystem::create_directories(folder);
   const double accuracy = static_cast<double>(run.correct) / static_cast<double>(run.count);
-  Json record{{"program", run.program},
-              {"compiler", "12"},
-              {"libc", "glibc 2"},
-              {"host", "somewhere"},
-              {"processor", "cpu"},
-              {"device", "cpu, oneDNN"},
-              {"on_cpu", run.on_cpu},
-              {"data", "abc"},
-              {"price_per_hour", run.price},
-              {"name", "fake"},
-              {"classes", {"cat", "dog & co"}},
-              {"replicas", run.replicas},
-              {"global_batch", run.samples},
-              {"total_steps", run.steps},
-              {"steps_per_epoch", 2}};
-  record["sessions"] = Json::array(
-      {{{"first_step", 0}, {"seconds", run.wall_seconds}, {"peak_memory_bytes", 200 << 20}}});
+  Json record = complete<results::RunRecord>({{"program", run.program},
+                                              {"compiler", "12"},
+                                              {"libc", "glibc 2"},
+                                              {"host", "somewhere"},
+                                              {"processor", "cpu"},
+                                              {"device", "cpu, oneDNN"},
+                                              {"on_cpu", run.on_cpu},
+                                              {"data", "abc"},
+                                              {"price_per_hour", run.price},
+                                              {"name", "fake"},
+                                              {"classes", {"cat", "dog & co"}},
+                                              {"replicas", run.replicas},
+                                              {"global_batch", run.samples},
+                                              {"total_steps", run.steps},
+                                              {"steps_per_epoch", 2}});
+  record["sessions"] = Json::array({complete<results::RunSession>(
+      {{"seconds", run.wall_seconds}, {"peak_memory_bytes", 200 << 20}})});
   if (!run.step_times.is_null()) record["sessions"][0]["step_times"] = run.step_times;
-  if (!run.best.is_null()) record["best"] = run.best;
-  if (!run.sessions.is_null()) record["sessions"] = run.sessions;
+  if (!run.best.is_null()) record["best"] = complete<results::BestCheckpoint>(run.best);
+  if (!run.sessions.is_null()) {
+    record["sessions"] = Json::array();
+    for (const Json& session : run.sessions) {
+      record["sessions"].push_back(complete<results::RunSession>(session));
+    }
+  }
   if (run.finished) {
-    record["finished"] = {{"steps", run.steps},
-                          {"reason", "done"},
-                          {"metrics",
-                           {{"test",
-                             {{"loss", 0.25},
-                              {"accuracy", accuracy},
-                              {"count", run.count},
-                              {"correct", run.correct},
-                              {"confusion", {{run.correct, 0}, {run.count - run.correct, 0}}}}}}}};
+    record["finished"] = complete<results::FinishedRun>(
+        {{"steps", run.steps},
+         {"reason", "done"},
+         {"metrics",
+          {{"test",
+            {{"loss", 0.25},
+             {"accuracy", accuracy},
+             {"count", run.count},
+             {"correct", run.correct},
+             {"confusion", {{run.correct, 0}, {run.count - run.correct, 0}}}}}}}});
     if (!run.throughput.is_null()) record["finished"].update(run.throughput);
   }
   write_file_atomic(folder / "run.json", record.dump() + "\n");

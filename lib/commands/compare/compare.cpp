@@ -69,7 +69,7 @@ Comparison::Result make_result(const results::RunFiles& run, results::ScoredChec
     }
   }
   result.images_per_second = results::images_per_second(run);
-  if (run.finished) result.computing_features_rate = run.finished->computing_features_rate;
+  if (run.finished) result.computing_features_rate = run.finished->rates.computing;
   result.total_seconds = results::total_steps(run).seconds;
   result.wall_seconds = run.wall_seconds;
   result.cost = results::cost(run, run.wall_seconds);
@@ -112,7 +112,7 @@ void add_checkpoint_notes(const std::vector<results::RunFiles>& runs, Comparison
     const bool has_pair = std::ranges::any_of(comparison.pairs, [i](const Comparison::Pair& pair) {
       return pair.first == i || pair.second == i;
     });
-    const bool is_other = runs[i].best && !runs[i].best->is_restored && runs[i].finished &&
+    const bool is_other = runs[i].best && !runs[i].best->restored && runs[i].finished &&
                           runs[i].best->step != runs[i].finished->steps;
     if (!has_pair || !is_other || !result.split ||
         result.checkpoint == results::ScoredCheckpoint::kBest) {

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/formats/json.h"
 #include "commands/crossval/crossval.h"
 #include "commands/new/image_config.h"
 #include "commands/sweep/sweep_print.h"
+#include "results/json.h"
 #include "results/pages/html.h"
 #include "results/sweeps/table.h"
 

@@ -82,8 +82,7 @@ bool set_folds(std::string_view name, results::FoldMetric& metric,
     if (std::isfinite(found)) known.push_back(found);
   }
   if (known.empty()) return false;
-  metric.estimate =
-      name == "loss" ? results::estimate(known) : results::estimate_share(known);
+  metric.estimate = name == "loss" ? results::estimate(known) : results::estimate_share(known);
   return true;
 }
 

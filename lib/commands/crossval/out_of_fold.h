@@ -28,10 +28,9 @@ struct FoldResult {
 class OutOfFold {
  public:
   // Predicts a fold by its run.
-  FoldResult add_fold(const Path& run, std::int64_t fold,
-                               results::CheckpointChoice checkpoint,
-                               const config::Environment& environment,
-                               const std::function<void(const Notice&)>& warn);
+  FoldResult add_fold(const Path& run, std::int64_t fold, results::CheckpointChoice checkpoint,
+                      const config::Environment& environment,
+                      const std::function<void(const Notice&)>& warn);
 
   // The names of the classes or, of samples with several labels, of the labels.
   const std::vector<std::string>& classes() const { return classes_; }

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
-#include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/scored_split.h"
+#include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/stored_result.h"
 #include "results/decisions/abstention_report.h"
 #include "results/decisions/calibrate.h"
@@ -110,8 +110,8 @@ void Decisions::print(const DecisionOutput& output, const char* event, const Rep
                       const std::string& stored, const Show& show) const {
   if (output.json) {
     const auto file = stored.empty() ? std::nullopt : std::optional(stored);
-    return write_event(output.out, results::to_json(results::ResultEvent<Report>{
-                                       event, output.run, report, file}));
+    return write_event(output.out, results::to_json(results::ResultEvent<Report>{event, output.run,
+                                                                                 report, file}));
   }
   output.out << (output.quiet ? "" : "\n")
              << results::render_text(show(stored.empty() ? "" : "; stored in " + stored));
@@ -135,9 +135,8 @@ void Decisions::draw_curves(const DecisionOutput& output) {
   const std::string stored =
       inference::store_result(opened_, evaluation_.flip, results::kCurvesFile,
                               results::thin_curves(report, kMaxStoredPoints));
-  print(output, "curves", report, stored, [&](const std::string& source) {
-    return results::show_curves(report, source);
-  });
+  print(output, "curves", report, stored,
+        [&](const std::string& source) { return results::show_curves(report, source); });
 }
 
 void Decisions::find_operating_point(const DecisionOutput& output) {
@@ -147,20 +146,18 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
       options_.operating_point, positive, classes.at(positive),
       classes.size() == 2 ? choose_temperature() : 1, find_validation_scores(), split_, scores_);
   if (classes.size() == 2) threshold_ = results::DecisionThreshold{positive, report.log_odds};
-  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
-                  [&](const std::string& source) {
-                    return results::show_operating_point(report, source);
-                  });
+  store_and_print(
+      output, "operating_point", results::kOperatingPointFile, report,
+      [&](const std::string& source) { return results::show_operating_point(report, source); });
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
   const results::CostReport report =
       results::make_cost_report(options_.operating_point, *costs_, opened_.classes,
                                 choose_temperature(), to_string(split_), scores_);
-  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
-                  [&](const std::string& source) {
-                    return results::show_costs(report, source, output.quiet);
-                  });
+  store_and_print(
+      output, "operating_point", results::kOperatingPointFile, report,
+      [&](const std::string& source) { return results::show_costs(report, source, output.quiet); });
 }
 
 void Decisions::abstain(const DecisionOutput& output) {
@@ -176,10 +173,9 @@ void Decisions::abstain(const DecisionOutput& output) {
   results::AbstentionReport report = results::make_abstention_report(
       *options_.abstain, options, find_validation_scores(), split_, scores_);
   if (!criterion.empty()) report.criterion = std::move(criterion);
-  store_and_print(output, "abstention", results::kAbstentionFile, report,
-                  [&](const std::string& source) {
-                    return results::show_abstention(report, source);
-                  });
+  store_and_print(
+      output, "abstention", results::kAbstentionFile, report,
+      [&](const std::string& source) { return results::show_abstention(report, source); });
 }
 
 double Decisions::choose_temperature() {

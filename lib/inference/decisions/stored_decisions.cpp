@@ -112,8 +112,8 @@ std::string use_operating_point(const OpenedModel& opened, results::PredictOptio
 void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
                         const std::function<void(const Notice&)>& warn) {
   const auto ignore = [](const Notice&) {};
-  const auto report = find_result<results::AbstentionReport>(
-      opened, flip, results::kAbstentionFile, concat("--abstain ", error), ignore);
+  const auto report = find_result<results::AbstentionReport>(opened, flip, results::kAbstentionFile,
+                                                             concat("--abstain ", error), ignore);
   if (!report || report->allowed_error != error) return;
   repeat_contradiction(opened, results::kAbstentionFile, report->contradiction, warn);
 }

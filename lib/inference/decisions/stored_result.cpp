@@ -67,8 +67,7 @@ results::JsonSource find_source(const OpenedModel& opened, bool flip, const std:
 }
 
 std::optional<OrderedJson> find_stored(const OpenedModel& opened, bool flip,
-                                       const results::JsonSource& source,
-                                       const std::string& option,
+                                       const results::JsonSource& source, const std::string& option,
                                        const std::function<void(const Notice&)>& warn) {
   std::optional<OrderedJson> json = results::read_json_file(source);
   if (!json) return std::nullopt;

@@ -33,9 +33,8 @@ std::string write_stored(const OpenedModel& opened, const std::string& name,
 template <class Result>
 std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
                          const Result& result) {
-  return write_stored(
-      opened, name,
-      results::to_json(results::Stored<Result>{make_origin(opened, flip), result}));
+  return write_stored(opened, name,
+                      results::to_json(results::Stored<Result>{make_origin(opened, flip), result}));
 }
 
 // Returns the command by which evaluate, with this option, writes a result of the model anew.
@@ -51,7 +50,8 @@ std::optional<nlohmann::ordered_json> find_stored(const OpenedModel& opened, boo
 // Returns the file of a run folder, with the advice to write it with `option` again.
 results::JsonSource find_source(const OpenedModel& opened, bool flip, const std::string& name,
                                 const std::string& option);
-// Returns the result of the file, as far as find_stored() does. Throws DataError for a damaged file.
+// Returns the result of the file, as far as find_stored() does. Throws DataError for a damaged
+// file.
 template <class Result>
 std::optional<Result> find_result(const OpenedModel& opened, bool flip, const std::string& name,
                                   const std::string& option,

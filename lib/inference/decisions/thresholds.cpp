@@ -104,8 +104,8 @@ void write_thresholds(const OpenedModel& opened, bool flip,
 
 results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   results::LabelThresholds result;
-  const auto stored = find_result<results::StoredThresholds>(
-      opened, flip, results::kThresholdsFile, kThresholdOption, opened.warn);
+  const auto stored = find_result<results::StoredThresholds>(opened, flip, results::kThresholdsFile,
+                                                             kThresholdOption, opened.warn);
   if (!stored) {
     result.logits.resize(opened.classes.size());
     return result;
@@ -119,11 +119,11 @@ results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   if (names != opened.classes) {
     const results::JsonSource source =
         find_source(opened, flip, results::kThresholdsFile, kThresholdOption);
-    throw DataError(source.file,
-                    concat("is damaged: it has the labels ", printable(data::list_classes(names)),
-                           ", but the run has ", printable(data::list_classes(opened.classes)),
-                           train::describe_class_difference(names, opened.classes), "; ",
-                           source.advice));
+    throw DataError(
+        source.file,
+        concat("is damaged: it has the labels ", printable(data::list_classes(names)),
+               ", but the run has ", printable(data::list_classes(opened.classes)),
+               train::describe_class_difference(names, opened.classes), "; ", source.advice));
   }
   return result;
 }

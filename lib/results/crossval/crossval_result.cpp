@@ -48,8 +48,7 @@ Table make_metric_table(const CrossvalResult& result) {
   if (lists_folds) {
     for (const FoldRun& fold : result.folds) header.push_back(concat("fold ", fold.fold));
   }
-  Table table(header, NumbersFrom{1},
-              "Metrics of the predictions that each run made for its fold");
+  Table table(header, NumbersFrom{1}, "Metrics of the predictions that each run made for its fold");
   for (const auto& [name, metric] : result.metrics) {
     std::vector<std::string> row{name, fixed_or_dash(metric.estimate.mean, 4),
                                  interval_text(metric.estimate), all_text(metric)};

@@ -58,7 +58,8 @@ FoldCalibration calibrate_folds(const std::vector<LabelledLogits>& folds,
     }
   }
   result.change.after = engine::measure_reliability(result.corrected, 1);
-  result.contradiction = find_loss_contradiction(kOutOfFold, result.change.before, result.change.after);
+  result.contradiction =
+      find_loss_contradiction(kOutOfFold, result.change.before, result.change.after);
   return result;
 }
 

@@ -33,11 +33,10 @@ void add_row(Table& table, const std::string& samples, const Answers& answers) {
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
-       answers.answered == 0
-           ? "-"
-           : concat(percent(share(answers.wrong, answers.answered)), " (", percent(interval.low),
-                    " to ", percent(interval.high), ", ", answers.wrong, " of ", answers.answered,
-                    ")")});
+       answers.answered == 0 ? "-"
+                             : concat(percent(share(answers.wrong, answers.answered)), " (",
+                                      percent(interval.low), " to ", percent(interval.high), ", ",
+                                      answers.wrong, " of ", answers.answered, ")")});
 }
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 #include "base/split.h"
 #include "engine/metrics/labelled_logits.h"
-#include "results/document/document.h"
-#include "results/field.h"
 #include "results/decisions/abstain.h"
 #include "results/decisions/prediction.h"
+#include "results/document/document.h"
+#include "results/field.h"
 
 namespace trainer::results {
 

@@ -110,10 +110,9 @@ void add_end_of_range(Document& document, const std::vector<double>& temperature
     return t == engine::kMinTemperature || t == engine::kMaxTemperature;
   });
   if (!is_at_end) return;
-  document.add(Paragraph{
-      concat(temperatures.size() == 1 ? "the" : "a", " temperature is at the end of its range: the ",
-             fitted_to,
-             " are too few or too easy (or the model is worse than chance) to calibrate it")});
+  document.add(Paragraph{concat(
+      temperatures.size() == 1 ? "the" : "a", " temperature is at the end of its range: the ",
+      fitted_to, " are too few or too easy (or the model is worse than chance) to calibrate it")});
 }
 
 void add_reliability(Document& document, const std::string& samples,
@@ -150,11 +149,11 @@ void add_diagram(Document& document, const ReliabilityChange& change) {
 
 Document show_calibration(const CalibrationReport& report, const std::string& source, bool brief) {
   Document document;
-  document.add(Paragraph{concat("calibration: temperature ", fixed(report.temperature, 4),
-                                ", fitted to ", report.fitted.samples,
-                                " validation samples (negative log-likelihood ",
-                                fixed(report.fitted.loss_before, 4), ", then ",
-                                fixed(report.fitted.loss_after, 4), ")", source)});
+  document.add(
+      Paragraph{concat("calibration: temperature ", fixed(report.temperature, 4), ", fitted to ",
+                       report.fitted.samples, " validation samples (negative log-likelihood ",
+                       fixed(report.fitted.loss_before, 4), ", then ",
+                       fixed(report.fitted.loss_after, 4), ")", source)});
   add_end_of_range(document, {report.temperature}, "validation samples");
   add_reliability(document, to_string(report.split), report.change);
   if (report.split == Split::kValidation) {

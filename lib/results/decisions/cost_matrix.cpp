@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
@@ -16,13 +15,9 @@
 #include "results/decisions/contradiction.h"
 #include "results/decisions/prediction.h"
 #include "results/evaluation/evaluation_report.h"
-#include "results/json.h"
-#include "results/metrics.h"
 
 namespace trainer::results {
 namespace {
-
-using CostJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxShownClasses = 20;  // classes whose names fit a message
 
@@ -129,18 +124,6 @@ CostedDecisions count_costs(const engine::CostMatrix& costs, const engine::Label
   return result;
 }
 
-Table make_matrix(const CostReport& report) {
-  std::vector<std::string> header{"true \\ decided"};
-  header.insert(header.end(), report.classes.begin(), report.classes.end());
-  Table table(std::move(header), NumbersFrom{1}, "Costs");
-  for (std::size_t r = 0; r < report.costs.size(); ++r) {
-    std::vector<std::string> row{report.classes.at(r)};
-    for (const double cost : report.costs[r]) row.push_back(concat(cost));
-    table.add(std::move(row));
-  }
-  return table;
-}
-
 }  // namespace
 
 void fields(FieldVisitor& v, CostedDecisions& decisions) {
@@ -160,7 +143,8 @@ void fields(FieldVisitor& v, CostReport& report) {
   v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
   v("samples", report.samples, kSamples, "Their number.");
   v("likeliest", report.likeliest, kNoUnit, "Decisions for the class of the largest probability.");
-  v("least_cost", report.least_cost, kNoUnit, "Decisions for the class of the least expected cost.");
+  v("least_cost", report.least_cost, kNoUnit,
+    "Decisions for the class of the least expected cost.");
 }
 
 std::string find_cost_file(const std::string& criterion) {
@@ -204,6 +188,19 @@ CostReport make_cost_report(const std::string& criterion, const engine::CostMatr
   return report;
 }
 
+Table make_cost_table(const CostReport& report) {
+  std::vector<std::string> header{"true class \\ decided class"};
+  header.insert(header.end(), report.classes.begin(), report.classes.end());
+  Table table(std::move(header), NumbersFrom{1}, "Costs");
+  for (std::size_t r = 0; r < std::min(report.costs.size(), report.classes.size()); ++r) {
+    std::vector<std::string> row{report.classes[r]};
+    for (const double cost : report.costs[r]) row.push_back(concat(cost));
+    row.resize(report.classes.size() + 1);
+    table.add(std::move(row));
+  }
+  return table;
+}
+
 Document show_costs(const CostReport& report, const std::string& source, bool brief) {
   Document document;
   const double temperature = report.temperature.value_or(1);
@@ -218,11 +215,14 @@ Document show_costs(const CostReport& report, const std::string& source, bool br
   add("the likeliest class", report.likeliest);
   add("the class of the least expected cost", report.least_cost);
   document.add(std::move(table));
-  const auto& counts = report.least_cost.counts.matrix;
-  const bool is_large = std::ssize(report.classes) > kMaxPrintedMatrix;
-  if (!brief && !is_large && counts) {
+  ConfusionMatrix counts{report.classes, {}, "true \\ decided"};
+  if (const auto& rows = report.least_cost.counts.matrix) {
+    for (const auto& row : *rows) counts.counts.insert(counts.counts.end(), row.begin(), row.end());
+  }
+  const auto classes = std::ssize(report.classes);
+  if (!brief && classes <= kMaxPrintedMatrix && std::ssize(counts.counts) == classes * classes) {
     document.add(BlankLine{});
-    document.add(make_confusion_block(*counts, report.classes, "true \\ decided"));
+    document.add(std::move(counts));
   }
   return document;
 }

@@ -53,6 +53,8 @@ CostReport make_cost_report(const std::string& criterion, const engine::CostMatr
                             std::optional<double> temperature, const std::string& split,
                             const engine::LabelledLogits& scores);
 
+// Returns the costs, a row per true class.
+Table make_cost_table(const CostReport& report);
 // Returns the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
 // by true and decided class. `source` ends the first line: "; stored in ...".
 Document show_costs(const CostReport& report, const std::string& source, bool brief);

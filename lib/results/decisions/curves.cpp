@@ -81,7 +81,8 @@ void fields(FieldVisitor& v, ClassCurves& curves) {
   v("positives", curves.positives, kSamples, "Samples of the class.");
   v("negatives", curves.negatives, kSamples, "The other samples.");
   v("roc_auc", curves.roc_area.area, kShare, "Area under the ROC curve.");
-  v("roc_auc_low", curves.roc_area.interval.low, kShare, "Lower end of its 95 % interval (DeLong).");
+  v("roc_auc_low", curves.roc_area.interval.low, kShare,
+    "Lower end of its 95 % interval (DeLong).");
   v("roc_auc_high", curves.roc_area.interval.high, kShare,
     "Upper end of its 95 % interval (DeLong).");
   v("average_precision", curves.average_precision, kShare, "Average precision.");
@@ -148,8 +149,7 @@ CurvesReport thin_curves(CurvesReport report, std::size_t max_points) {
 
 Document show_curves(const CurvesReport& report, const std::string& source) {
   Document document;
-  document.add(
-      Paragraph{concat("curves: one class against the rest, ", report.split, source)});
+  document.add(Paragraph{concat("curves: one class against the rest, ", report.split, source)});
   document.add(draw_curves(report));
   Table table(
       {"class", "ROC AUC", "95 % interval (DeLong)", "average precision", "positives", "negatives"},

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/formats/json_member.h"
+#include "results/json.h"
 #include "results/page/svg.h"
 #include "results/run_files/result_files.h"
 
@@ -26,7 +27,9 @@ struct StoredFile {
 
   // Reads the file, if there is one. Throws DataError if it does not hold an object.
   StoredFile(Path file, std::string advice_on_file)
-      : path(std::move(file)), advice(std::move(advice_on_file)), json(read_result(path, advice)) {}
+      : path(std::move(file)),
+        advice(std::move(advice_on_file)),
+        json(read_json_file({path.string(), advice})) {}
 
   // Returns what `make` makes of the content, or an empty value without a file. Throws DataError if
   // the content lacks something.

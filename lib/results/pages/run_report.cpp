@@ -86,8 +86,8 @@ std::string name_samples(const RunFiles& run) {
 
 std::string describe_throughput(const RunFiles& run) {
   const std::string rate = fixed(images_per_second(run), 1);
-  if (!run.finished || !run.finished->cached_features_rate) return rate;
-  const std::optional<double>& computing = run.finished->computing_features_rate;
+  if (!run.finished || !run.finished->rates.cached) return rate;
+  const std::optional<double>& computing = run.finished->rates.computing;
   return concat(computing ? fixed(*computing, 1) + " while features were computed, " : "", rate,
                 " with cached features");
 }

@@ -3,40 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/formats/csv.h"
-#include "base/formats/json_member.h"
-#include "base/formats/json_number.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "results/json.h"
+#include "results/run_record.h"
 
 namespace trainer::results {
 namespace {
 
-using SortedJson = nlohmann::json;
-
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double parse_real_or_none(const std::string& text) { return parse_real(text).value_or(kNone); }
-
-// Returns the value of a key, or `otherwise` if it is absent, of another type or too large.
-template <class T>
-T get_or(const SortedJson& json, const char* key, T otherwise) {
-  const auto found = json.find(key);
-  if (found == json.end()) return otherwise;
-  if constexpr (std::is_same_v<T, std::string>) {
-    return found->is_string() ? printable(found->template get<T>()) : otherwise;
-  } else if constexpr (std::is_same_v<T, std::int64_t>) {
-    return whole_number(*found).value_or(otherwise);
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return found->is_boolean() ? found->template get<T>() : otherwise;
-  } else {
-    return found->is_number() ? found->template get<T>() : otherwise;
-  }
-}
 
 // The fields of a CSV file by column, one map a row; a last line without its end is left out.
 class CsvFile {
@@ -109,74 +90,40 @@ std::int64_t read_count(const std::string& text) {
   return count >= 0 && count <= kMaxCount ? count : 0;
 }
 
-std::int64_t read_count(const SortedJson& json) {
-  const std::optional<std::int64_t> count = whole_number(json);
-  if (count && *count >= 0 && *count <= kMaxCount) return *count;
-  throw std::range_error(concat("expected a number of samples, found ", json.type_name()));
-}
-
-std::int64_t read_count(const SortedJson& object, const char* key) {
-  try {
-    return read_count(member(object, key));
-  } catch (const std::range_error& error) {
-    throw std::range_error(concat(key, ": ", error.what()));
-  }
-}
-
-std::vector<std::int64_t> read_row(const SortedJson& json) {
-  if (!json.is_array()) throw std::range_error("expected a list of numbers of samples");
-  std::vector<std::int64_t> counts;
-  counts.reserve(json.size());
-  for (const SortedJson& count : json) counts.push_back(read_count(count));
-  return counts;
-}
-
-std::vector<std::int64_t> read_counts(const SortedJson& object, const char* key) {
-  try {
-    return read_row(member(object, key));
-  } catch (const std::range_error& error) {
-    throw std::range_error(concat(key, ": ", error.what()));
-  }
-}
-
 // Reads a matrix whose rows are the true classes.
-void read_confusion(const SortedJson& json, SplitResult& result) {
-  if (!json.is_array()) throw std::range_error("confusion is not a matrix");
-  const std::size_t classes = json.size();
+void read_confusion(const std::vector<std::vector<std::int64_t>>& rows, SplitResult& result) {
+  const std::size_t classes = rows.size();
   result.classes.assign(classes, {});
   for (std::size_t r = 0; r < classes; ++r) {
-    const std::vector<std::int64_t> row = read_row(json[r]);
-    if (row.size() != classes) {
+    if (rows[r].size() != classes) {
       throw std::range_error(concat("the confusion matrix has ", classes, " rows, and row ", r + 1,
-                                    " has ", row.size(), " numbers"));
+                                    " has ", rows[r].size(), " numbers"));
     }
     for (std::size_t c = 0; c < classes; ++c) {
-      if (row[c] == 0) continue;
-      result.classes[r].support += row[c];
-      result.classes[c].predicted += row[c];
-      if (r == c) result.classes[r].correct = row[c];
+      const std::int64_t count = rows[r][c];
+      if (count == 0) continue;
+      result.classes[r].support += count;
+      result.classes[c].predicted += count;
+      if (r == c) result.classes[r].correct = count;
       result.confusions.push_back(
-          {static_cast<std::int64_t>(r), static_cast<std::int64_t>(c), row[c]});
+          {static_cast<std::int64_t>(r), static_cast<std::int64_t>(c), count});
     }
   }
   engine::keep_largest_confusions(result.confusions, result.confusions.size());
 }
 
 // Reads the counts that run.json has in place of a matrix of many classes.
-void read_class_counts(const SortedJson& metrics, SplitResult& result) {
-  const SortedJson& counts = metrics["class_counts"];
-  const std::vector<std::int64_t> support = read_counts(counts, "support"),
-                                  predicted = read_counts(counts, "predicted"),
-                                  correct = read_counts(counts, "correct");
+void read_class_counts(const SplitMetrics& metrics, SplitResult& result) {
+  const auto& [support, predicted, correct] = *metrics.class_counts;
   if (predicted.size() != support.size() || correct.size() != support.size()) {
-    throw std::range_error("the counts of the classes have different numbers of classes");
+    throw std::range_error("class_counts has different numbers of classes");
   }
   for (std::size_t i = 0; i < support.size(); ++i) {
     result.classes.push_back({support[i], predicted[i], correct[i]});
   }
+  if (!metrics.confusion.top) throw std::range_error("lacks the key top_confusions");
   const auto classes = std::ssize(support);
-  for (const SortedJson& entry : member(metrics, "top_confusions")) {
-    const std::vector<std::int64_t> cell = read_row(entry);
+  for (const std::vector<std::int64_t>& cell : *metrics.confusion.top) {
     if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {
       throw std::range_error("an entry of top_confusions does not name two classes and a count");
     }
@@ -184,20 +131,21 @@ void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   }
 }
 
-// Reads the results of several labels.
-void read_labels(const SortedJson& metrics, engine::MultiLabelMetrics& result) {
-  if (!metrics["labels"].is_array()) throw std::range_error("labels is not a list");
-  result.samples = read_count(metrics, "known_samples");
-  result.exact = read_count(metrics, "exact");
-  for (const SortedJson& json : metrics["labels"]) {
-    engine::LabelResult& label = result.labels.emplace_back();
-    label.positives = read_count(json, "positives");
-    label.negatives = read_count(json, "negatives");
-    label.true_positives = read_count(json, "true_positives");
-    label.false_positives = read_count(json, "false_positives");
-    label.auc = get_or(json, "auc", kNone);
-    label.average_precision = get_or(json, "average_precision", kNone);
+SplitResult read_split(const SplitMetrics& metrics) {
+  SplitResult result;
+  result.loss = metrics.loss;
+  result.accuracy = metrics.accuracy;
+  result.count = metrics.count;
+  result.correct = metrics.correct.value_or(0);
+  if (metrics.confusion.matrix) {
+    read_confusion(*metrics.confusion.matrix, result);
+  } else if (metrics.class_counts) {
+    read_class_counts(metrics, result);
   }
+  result.multi_label.labels = metrics.labels;
+  result.multi_label.samples = metrics.known_samples.value_or(0);
+  result.multi_label.exact = metrics.exact.value_or(0);
+  return result;
 }
 
 void read_ledger(const Path& path, RunFiles& run) {
@@ -215,124 +163,87 @@ void read_ledger(const Path& path, RunFiles& run) {
   }
 }
 
-std::optional<double> read_rate(const SortedJson& json, const char* key) {
-  const double rate = get_or(json, key, 0.0);
-  return rate > 0 ? std::optional(rate) : std::nullopt;
-}
-
-Finished read_finished(const SortedJson& json) {
+Finished read_finished(const FinishedRun& end) {
   Finished finished;
-  finished.steps = get_or<std::int64_t>(json, "steps", 0);
-  finished.reason = get_or<std::string>(json, "reason", "");
-  finished.parameters_sha256 = get_or<std::string>(json, "parameters_sha256", "");
-  finished.computing_features_rate = read_rate(json, "images_per_second_computing_features");
-  finished.cached_features_rate = read_rate(json, "images_per_second_cached_features");
-  for (const auto& [name, metrics] : member(json, "metrics").items()) {
-    const std::optional<Split> split = parse_split(name);
-    if (!split) continue;
-    SplitResult& result = finished.splits[*split];
-    result.loss = get_or(metrics, "loss", kNone);
-    result.accuracy = get_or(metrics, "accuracy", kNone);
-    result.count = get_or<std::int64_t>(metrics, "count", 0);
-    result.correct = get_or<std::int64_t>(metrics, "correct", 0);
-    if (metrics.contains("confusion")) {
-      read_confusion(metrics["confusion"], result);
-    } else if (metrics.contains("class_counts")) {
-      read_class_counts(metrics, result);
-    }
-    if (metrics.contains("labels")) read_labels(metrics, result.multi_label);
+  finished.steps = end.steps;
+  finished.reason = printable(end.reason);
+  finished.parameters_sha256 = printable(end.parameters_sha256);
+  finished.rates = end.rates;
+  for (const auto& [name, metrics] : end.metrics) {
+    if (const auto split = parse_split(name)) finished.splits[*split] = read_split(metrics);
   }
   return finished;
 }
 
-void read_step_times(const SortedJson& json, RunFiles& run) {
+void read_step_times(const StepMeans& times, RunFiles& run) {
   std::vector<engine::RankTimes> means;
   run.ranks.clear();
-  for (const SortedJson& rank : member(json, "ranks")) {
-    run.ranks.push_back(get_or<std::string>(rank, "name", ""));
-    engine::RankTimes& mean = means.emplace_back();
-    for (const engine::StepPhase phase : engine::kAllStepPhases) {
-      mean[phase] = get_or(rank, engine::column_name(phase).c_str(), 0.0);
-    }
+  for (const RankMeans& rank : times.ranks) {
+    run.ranks.push_back(printable(rank.name));
+    means.push_back(rank.times);
   }
-  run.step_times.add(
-      means, std::clamp<std::int64_t>(get_or<std::int64_t>(json, "steps", 0), 0, kMaxCount));
+  run.step_times.add(means, times.steps);
 }
 
 // Reads when and with which command the run was started.
-void read_start(const SortedJson& session, RunFiles& run) {
-  run.started = get_or<std::string>(session, "started", "");
-  const auto command = session.find("command");
-  if (command == session.end() || !command->is_array()) return;
+void read_start(const RunSession& session, RunFiles& run) {
+  run.started = printable(session.started);
   std::vector<std::string> words;
-  for (const SortedJson& word : *command) {
-    if (word.is_string()) words.push_back(printable(word.get<std::string>()));
-  }
+  for (const std::string& word : session.command) words.push_back(printable(word));
   // The folder of the program does not matter.
   if (!words.empty()) words.front() = Path(words.front()).filename().string();
   run.command = join(words, " ");
 }
 
-void read_data_notices(const SortedJson& json, RunFiles& run) {
-  if (!json.contains("data_notices")) return;
-  for (const SortedJson& one : json["data_notices"]) {
-    const std::string text = get_or<std::string>(one, "text", "");
-    if (text.empty()) continue;
-    const bool is_note = get_or<std::string>(one, "kind", "") == "note";
-    run.data_notices.push_back(is_note ? Notice::note(text) : Notice(text));
-  }
-}
-
-void read_record(const SortedJson& json, RunFiles& run) {
-  run.name = get_or<std::string>(json, "name", "");
-  for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
-    run.origin.emplace_back(key, get_or<std::string>(json, key, ""));
-  }
-  run.origin.emplace_back("training data", get_or<std::string>(json, "data", ""));
-  run.model = get_or<std::string>(json, "model", "");
-  run.on_cpu = get_or(json, "on_cpu", true);
-  if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
-    run.price_per_hour = json["price_per_hour"].get<double>();
-  }
-  run.classes = read_member<std::vector<std::string>>(json, "classes");
-  for (std::string& name : run.classes) name = printable(name);
-  run.replicas = get_or<std::int64_t>(json, "replicas", 1);
-  run.global_batch = get_or<std::int64_t>(json, "global_batch", 0);
-  if (json.contains("memory")) {
-    for (const char* what :
-         {"parameters and state", "gradients", "activations", "staging and tables"}) {
-      run.memory.emplace_back(what, get_or<std::int64_t>(json["memory"], what, 0));
-    }
-  }
-  for (const Split which : kSplits) {
-    const std::string name = to_string(which);
-    if (!json.contains("splits") || !json["splits"].contains(name)) continue;
-    const SortedJson& split = json["splits"][name];
-    run.splits.push_back(
-        {which, get_or<std::int64_t>(split, "samples", 0), read_counts(split, "classes")});
-  }
-  read_data_notices(json, run);
-  run.steps_per_epoch = get_or<std::int64_t>(json, "steps_per_epoch", 0);
-  run.total_steps = get_or<std::int64_t>(json, "total_steps", 0);
+void read_sessions(const std::vector<RunSession>& sessions, RunFiles& run) {
   double joules = 0, images = 0;
-  for (const SortedJson& session : member(json, "sessions")) {
+  for (const RunSession& session : sessions) {
     if (++run.sessions == 1) read_start(session, run);
-    const double energy = get_or(session, "energy_joules", kNone);
+    const double energy = session.energy_joules.value_or(kNone);
     joules += energy;
-    images += energy / get_or(session, "joules_per_image", kNone);
-    run.wall_seconds += get_or(session, "seconds", 0.0);
-    run.peak_memory_bytes =
-        std::max(run.peak_memory_bytes, get_or<std::int64_t>(session, "peak_memory_bytes", 0));
-    if (session.contains("step_times")) read_step_times(session["step_times"], run);
+    images += energy / session.joules_per_image.value_or(kNone);
+    run.wall_seconds += session.seconds;
+    run.peak_memory_bytes = std::max(run.peak_memory_bytes, session.peak_memory_bytes);
+    if (session.step_times) read_step_times(*session.step_times, run);
   }
   if (std::isfinite(images) && images > 0) run.joules_per_image = joules / images;
   if (run.sessions > 0 && !std::isnan(joules)) run.energy_joules = joules;
-  if (const auto best = json.find("best"); best != json.end() && best->is_object()) {
-    run.best = {get_or<std::string>(*best, "metric", ""), get_or(*best, "value", kNone),
-                get_or(*best, "epoch", kNone), get_or<std::int64_t>(*best, "step", 0),
-                get_or(*best, "restored", false)};
+}
+
+void read_record(const RunRecord& record, RunFiles& run) {
+  run.name = printable(record.name);
+  for (const auto& [name, text] :
+       std::initializer_list<std::pair<const char*, std::string>>{{"program", record.program},
+                                                                  {"compiler", record.compiler},
+                                                                  {"libc", record.libc},
+                                                                  {"host", record.host},
+                                                                  {"processor", record.processor},
+                                                                  {"device", record.device},
+                                                                  {"training data", record.data}}) {
+    run.origin.emplace_back(name, printable(text));
   }
-  if (json.contains("finished")) run.finished = read_finished(json["finished"]);
+  run.model = printable(record.model);
+  run.on_cpu = record.on_cpu;
+  run.price_per_hour = record.price_per_hour;
+  for (const std::string& name : record.classes) run.classes.push_back(printable(name));
+  run.replicas = record.replicas;
+  run.global_batch = record.global_batch;
+  run.steps_per_epoch = record.steps_per_epoch;
+  run.total_steps = record.total_steps;
+  for (const auto& [what, bytes] : record.memory) run.memory.emplace_back(printable(what), bytes);
+  for (const auto& [name, size] : record.splits) {
+    if (const auto split = parse_split(name)) {
+      run.splits.push_back({*split, size.samples, size.classes});
+    }
+  }
+  for (Notice notice : record.data_notices) {
+    notice.text = printable(notice.text);
+    run.data_notices.push_back(std::move(notice));
+  }
+  read_sessions(record.sessions, run);
+  run.best = record.best;
+  if (run.best) run.best->metric = printable(run.best->metric);
+  if (record.finished) run.finished = read_finished(*record.finished);
 }
 
 // Returns the metrics of a split at the step of the best checkpoint, if that is of this split.
@@ -358,18 +269,16 @@ std::optional<SplitResult> read_best_result(const RunFiles& run, Split split, st
 RunFiles read_run(const Path& folder) {
   RunFiles run;
   run.folder = folder;
-  const Path record = folder / "run.json";
-  if (!std::filesystem::exists(record)) {
+  const std::optional<RunRecord> record = read_run_record(folder);
+  if (!record) {
     throw DataError(
         folder.string(),
         "holds no run.json: expected the folder of a run, as `trainer train` leaves it");
   }
   try {
-    read_record(SortedJson::parse(read_text_file(record)), run);
-  } catch (const SortedJson::exception& error) {
-    throw DataError(printable(record.string()), concat("is damaged: ", describe_json_error(error)));
+    read_record(*record, run);
   } catch (const std::range_error& error) {
-    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
+    throw DataError((folder / kRunRecordFile).string(), concat("is damaged: ", error.what()));
   }
   const Path config = folder / "config.yaml";
   if (std::filesystem::exists(config)) {
@@ -382,10 +291,12 @@ RunFiles read_run(const Path& folder) {
 }
 
 bool is_finished(const Path& folder) {
-  const Path record = folder / "run.json";
-  if (!std::filesystem::exists(record)) return false;
-  const SortedJson json = SortedJson::parse(read_text_file(record), nullptr, false);
-  return json.is_object() && json.contains("finished");
+  try {
+    const auto record = read_json_file({(folder / kRunRecordFile).string(), ""});
+    return record && record->contains("finished");
+  } catch (const DataError&) {
+    return false;
+  }
 }
 
 StepTotals total_steps(const RunFiles& run) {
@@ -406,8 +317,8 @@ StepTotals total_steps(const RunFiles& run) {
 }
 
 double images_per_second(const RunFiles& run) {
-  if (run.finished && run.finished->cached_features_rate) {
-    return *run.finished->cached_features_rate;
+  if (run.finished && run.finished->rates.cached) {
+    return *run.finished->rates.cached;
   }
   const StepTotals totals = total_steps(run);
   return totals.seconds > 0 ? totals.samples / totals.seconds : 0;

@@ -16,6 +16,8 @@
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/multi_label.h"
 #include "engine/step_times.h"
+#include "results/metrics.h"
+#include "results/step_times.h"
 
 namespace trainer::results {
 
@@ -53,17 +55,7 @@ struct Finished {
   std::string reason;
   std::map<Split, SplitResult, std::greater<>> splits;  // test, validation, train
   std::string parameters_sha256;
-  // The images per second of the steps that computed features of frozen layers, and of those that
-  // read cached ones; nothing without such steps.
-  std::optional<double> computing_features_rate, cached_features_rate;
-};
-
-// The checkpoint that a run has kept as its best.
-struct BestCheckpoint {
-  std::string metric;  // run.best
-  double value = 0, epoch = 0;
-  std::int64_t step = 0;
-  bool is_restored = false;  // the run ended with its parameters (train.early_stop.restore_best)
+  FeatureRates rates;
 };
 
 struct RunFiles {

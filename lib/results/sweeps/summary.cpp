@@ -44,7 +44,7 @@ double mean(const Runs& runs, const Value& value) {
 }
 
 bool has_cached_features(const RunFiles* run) {
-  return run->finished && run->finished->cached_features_rate.has_value();
+  return run->finished && run->finished->rates.cached.has_value();
 }
 
 // States which steps the throughput is about where features were cached, and which points computed
@@ -56,7 +56,7 @@ std::string describe_cached_features(const std::vector<PointState>& points) {
   for (const PointState& point : points) {
     if (!point.run || !point.run->finished) continue;
     any = any || has_cached_features(&*point.run);
-    if (point.run->finished->computing_features_rate) computing.push_back(point.point.name);
+    if (point.run->finished->rates.computing) computing.push_back(point.point.name);
   }
   if (!any) return "";
   const std::string text = "Images/s: steps with cached features, where a point has such steps";

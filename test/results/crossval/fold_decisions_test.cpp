@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "results/json.h"
 #include "support/contains.h"
 #include "support/pair_area.h"
 
@@ -41,6 +42,10 @@ std::vector<LabelledLogits> make_folds() {
     folds.push_back(std::move(fold));
   }
   return folds;
+}
+
+FoldOperatingPoint find_point(const FoldDecisions& decisions) {
+  return std::get<FoldOperatingPoint>(decisions.operating_point.value());
 }
 
 FoldDecisions decide(const std::vector<LabelledLogits>& folds, const DecisionOptions& options = {},
@@ -163,7 +168,7 @@ TEST_CASE("decide_by_folds: the temperature of the other folds decides about eac
     CHECK(calibration.temperatures[fold] == doctest::Approx(temperatures[fold]).epsilon(1e-5));
     CHECK(calibration.temperatures[fold] > 1.2);
   }
-  const engine::Reliability &before = calibration.before, &after = calibration.after;
+  const engine::Reliability &before = calibration.change.before, &after = calibration.change.after;
   CHECK(before.samples == 154);
   CHECK(after.samples == 154);
   CHECK(after.correct == before.correct);
@@ -184,11 +189,10 @@ TEST_CASE("decide_by_folds: the labels of a fold do not change its own temperatu
   for (std::int32_t& label : folds[1].labels) label = 1 - label;
   const FoldDecisions second = decide(folds, options);
   CHECK(first.calibration->temperatures[1] == second.calibration->temperatures[1]);
-  CHECK(first.operating_point->fold_log_odds[1] == second.operating_point->fold_log_odds[1]);
+  CHECK(find_point(first).fold_log_odds[1] == find_point(second).fold_log_odds[1]);
   for (const std::size_t other : {std::size_t{0}, std::size_t{2}}) {
     CHECK(first.calibration->temperatures[other] != second.calibration->temperatures[other]);
-    CHECK(first.operating_point->fold_log_odds[other] !=
-          second.operating_point->fold_log_odds[other]);
+    CHECK(find_point(first).fold_log_odds[other] != find_point(second).fold_log_odds[other]);
   }
 }
 
@@ -196,7 +200,7 @@ TEST_CASE("decide_by_folds: the threshold of the other folds decides about each 
   const auto folds = make_folds();
   DecisionOptions options;
   options.operating_point = "sensitivity=0.95";
-  const FoldOperatingPoint point = decide(folds, options).operating_point.value();
+  const FoldOperatingPoint point = find_point(decide(folds, options));
   const std::vector<Sample> samples = to_samples(folds);
   CHECK(point.positive_class == "ill");
   CHECK(point.positive_index == 1);
@@ -250,15 +254,15 @@ TEST_CASE(
   const FoldDecisions a = decide(two), b = decide(one);
   CHECK(a.auc->area == doctest::Approx(b.auc->area));
   CHECK(a.calibration->temperature == doctest::Approx(b.calibration->temperature));
-  CHECK(a.calibration->after.expected_calibration_error ==
-        doctest::Approx(b.calibration->after.expected_calibration_error));
+  CHECK(a.calibration->change.after.expected_calibration_error ==
+        doctest::Approx(b.calibration->change.after.expected_calibration_error));
   DecisionOptions options;
   options.operating_point = "specificity=0.9";
   options.positive_class = "well";
   const FoldDecisions well = decide(one, options);
-  CHECK(well.operating_point->positive_index == 0);
-  CHECK(well.operating_point->positive_class == "well");
-  CHECK(well.operating_point->found.specificity() >= 0.9);
+  CHECK(find_point(well).positive_index == 0);
+  CHECK(find_point(well).positive_class == "well");
+  CHECK(find_point(well).found.specificity() >= 0.9);
   CHECK(well.curves->classes.at(0).name == "well");
 }
 
@@ -310,8 +314,7 @@ TEST_CASE(
   options.operating_point = "cost=" + file;
   CHECK_NOTHROW(check_fold_options(options, LossKind::kSoftmaxCrossEntropy, 2, kClasses));
   const FoldDecisions decisions = decide(folds, options);
-  REQUIRE(decisions.costs.has_value());
-  CHECK_FALSE(decisions.operating_point.has_value());
+  const auto report = std::get<CostReport>(decisions.operating_point.value());
   std::vector<double> temperatures;
   for (std::size_t fold = 0; fold < folds.size(); ++fold) {
     temperatures.push_back(search_temperature(samples, fold));
@@ -328,17 +331,14 @@ TEST_CASE(
     misses_at_one += one.is_ill && !is_ill(1) ? 1 : 0;
   }
   CHECK(misses != misses_at_one);
-  CHECK(decisions.costs->least_cost.counts.at(1, 0) == misses);
-  CHECK(decisions.costs->least_cost.counts.at(0, 1) == alarms);
+  CHECK(report.least_cost.counts.matrix->at(1).at(0) == misses);
+  CHECK(report.least_cost.counts.matrix->at(0).at(1) == alarms);
   const auto all = static_cast<double>(samples.size());
-  CHECK(decisions.costs->least_cost.cost ==
+  CHECK(report.least_cost.cost ==
         doctest::Approx((6 * static_cast<double>(misses) + static_cast<double>(alarms)) / all));
-  nlohmann::ordered_json json;
-  add_fold_decisions(json, decisions);
+  const auto json = to_json(decisions);
   CHECK(json.at("operating_point").at("split") == "out-of-fold");
-  std::ostringstream text;
-  print_fold_decisions(decisions, false, text);
-  CHECK(contains(text.str(), "out-of-fold: decision"));
+  CHECK(contains(render_text(show_fold_decisions(decisions, false)), "out-of-fold: decision"));
   std::ofstream(file) << "true,well\nwell,0\n";
   CHECK_THROWS_AS(check_fold_options(options, LossKind::kSoftmaxCrossEntropy, 2, kClasses),
                   DataError);
@@ -392,7 +392,7 @@ TEST_CASE("check_fold_options: options that the model cannot follow are an error
                        doctest::Contains("mean_squared_error gives numbers"), ConfigError);
 }
 
-TEST_CASE("add_fold_decisions draws curves of a bounded number of points, with the last one") {
+TEST_CASE("decide_by_folds keeps a bounded number of points of a curve, and the last one") {
   std::vector<LabelledLogits> folds(2);
   for (std::size_t f = 0; f < 2; ++f) {
     folds[f].outputs = 1;
@@ -402,9 +402,7 @@ TEST_CASE("add_fold_decisions draws curves of a bounded number of points, with t
     }
   }
   const FoldDecisions decisions = decide(folds);
-  CHECK(decisions.curves->classes.at(0).roc.size() == 6001);
-  nlohmann::ordered_json json;
-  add_fold_decisions(json, decisions);
+  const auto json = to_json(decisions);
   const auto& curve = json.at("curves").at("classes").at(0).at("roc");
   CHECK(curve.size() > 500);
   CHECK(curve.size() <= 1001);

@@ -7,13 +7,12 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "inference/decisions/stored_result.h"
+#include "results/json.h"
 #include "support/contains.h"
 
 namespace trainer::results::abstention_report_test {
 namespace {
 
-using Json = nlohmann::json;
 using test::contains;
 
 // Samples of two classes by the logit of the second.
@@ -32,12 +31,6 @@ PredictOptions make_options() {
   return options;
 }
 
-Json to_json(const AbstentionReport& report) {
-  std::ostringstream out;
-  print_result_json("abstention", "run", abstention_json(report), "", out);
-  return Json::parse(out.str());
-}
-
 }  // namespace
 
 TEST_CASE("make_abstention_report: the confidence of validation decides about the other split") {
@@ -47,10 +40,9 @@ TEST_CASE("make_abstention_report: the confidence of validation decides about th
   const AbstentionReport report =
       make_abstention_report(0.1, make_options(), validation, Split::kTest, test);
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  CHECK(report.found.confidence == doctest::Approx((sigmoid(3) + sigmoid(2)) / 2));
-  const Json json = to_json(report);
+  CHECK(report.confidence == doctest::Approx((sigmoid(3) + sigmoid(2)) / 2));
+  const auto json = to_json(report);
   CHECK(json.at("allowed_error") == 0.1);
-  CHECK(json.at("stored").is_null());
   CHECK(json.at("validation").at("answered") == 2);
   CHECK(json.at("validation").at("coverage") == 0.5);
   CHECK(json.at("validation").at("error") == 0);
@@ -58,13 +50,12 @@ TEST_CASE("make_abstention_report: the confidence of validation decides about th
   CHECK(json.at("answers").at("answered") == 4);
   CHECK(json.at("answers").at("wrong") == 3);
   CHECK(json.at("answers").at("error") == 0.75);
-  std::ostringstream text;
-  print_abstention(report, "", text);
-  CHECK(contains(text.str(),
+  const std::string text = render_text(show_abstention(report, ""));
+  CHECK(contains(text,
                  "abstention: a class from a confidence of 0.9167 on, for an error of "
                  "at most 10.00 %\n"));
-  CHECK(contains(text.str(), "\ntest            80.00 % (4 of 5)"));
-  CHECK(contains(text.str(), "75.00 % (30.06 % to 95.44 %, 3 of 4)"));
+  CHECK(contains(text, "\ntest            80.00 % (4 of 5)"));
+  CHECK(contains(text, "75.00 % (30.06 % to 95.44 %, 3 of 4)"));
 }
 
 TEST_CASE("make_abstention_report: a temperature changes the confidence and not the answers") {
@@ -74,13 +65,12 @@ TEST_CASE("make_abstention_report: a temperature changes the confidence and not 
   const AbstentionReport report =
       make_abstention_report(0.1, options, validation, Split::kValidation, validation);
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  CHECK(report.found.confidence == doctest::Approx((sigmoid(1.5) + sigmoid(1)) / 2));
+  CHECK(report.confidence == doctest::Approx((sigmoid(1.5) + sigmoid(1)) / 2));
   CHECK(to_json(report).at("temperature") == 2);
   CHECK(to_json(report).at("answers") == to_json(report).at("validation"));
-  std::ostringstream text;
-  print_abstention(report, "", text);
-  CHECK(contains(text.str(), ", for an error of at most 10.00 %, at the temperature 2.0000\n"));
-  CHECK_FALSE(contains(text.str(), "test"));
+  const std::string text = render_text(show_abstention(report, ""));
+  CHECK(contains(text, ", for an error of at most 10.00 %, at the temperature 2.0000\n"));
+  CHECK_FALSE(contains(text, "test"));
 }
 
 TEST_CASE("make_abstention_report decides no class where no confidence keeps the error") {
@@ -88,20 +78,19 @@ TEST_CASE("make_abstention_report decides no class where no confidence keeps the
   const auto test = make_scores({9, 1, 2}, {1, 1, 1});
   const AbstentionReport report =
       make_abstention_report(0.1, make_options(), validation, Split::kTest, test);
-  const Json json = to_json(report);
+  const auto json = to_json(report);
   CHECK(json.at("confidence").is_null());
   CHECK(json.at("answers").at("answered") == 0);
   CHECK(json.at("answers").at("samples") == 3);
   CHECK(json.at("answers").at("error").is_null());
   CHECK(json.at("answers").at("error_high").is_null());
   CHECK(json.at("operating_point").is_null());
-  std::ostringstream text;
-  print_abstention(report, "x.json", text);
-  CHECK(contains(text.str(),
+  const std::string text = render_text(show_abstention(report, "; stored in x.json"));
+  CHECK(contains(text,
                  "no confidence keeps the error of the validation samples at 10.00 %, "
                  "so that no sample gets a class; stored in x.json\n"));
-  CHECK(contains(text.str(), "\ntest             0.00 % (0 of 3)"));
-  CHECK(contains(text.str(), "-\n"));
+  CHECK(contains(text, "\ntest             0.00 % (0 of 3)"));
+  CHECK(contains(text, "-\n"));
 }
 
 }  // namespace trainer::results::abstention_report_test

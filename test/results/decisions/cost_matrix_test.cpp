@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "results/json.h"
 #include "support/contains.h"
 
 namespace trainer::results::cost_matrix_test {
@@ -187,36 +188,34 @@ TEST_CASE("make_cost_report computes costs and counts by probabilities in double
     CHECK(differ > 20);
     CHECK(report.least_cost.cost == doctest::Approx(least_cost / 300));
     CHECK(report.likeliest.cost == doctest::Approx(likeliest_cost / 300));
-    CHECK(report.least_cost.correct == correct);
-    CHECK(report.least_cost.counts == counts);
+    CHECK(report.least_cost.accuracy == doctest::Approx(static_cast<double>(correct) / 300));
+    CHECK(report.least_cost.counts.matrix == count_confusions(counts).matrix);
     // Another temperature gives other decisions.
     const CostReport plain = make_cost_report("cost=x.csv", costs, names, 1, "test", scores);
-    CHECK(plain.likeliest.counts == report.likeliest.counts);
-    CHECK_FALSE(plain.least_cost.counts == report.least_cost.counts);
+    CHECK(plain.likeliest.counts.matrix == report.likeliest.counts.matrix);
+    CHECK_FALSE(plain.least_cost.counts.matrix == report.least_cost.counts.matrix);
   }
 }
 
-TEST_CASE("print_costs prints both decisions, and the counts by true and decided class") {
+TEST_CASE("show_costs has both decisions, and the counts by true and decided class") {
   engine::LabelledLogits scores;
   scores.outputs = 2;
   scores.logits = {0, 1, 0, -1, 0, -1, 0, -9};
   scores.labels = {1, 0, 1, 0};
   const CostReport report =
       make_cost_report("cost=x.csv", {2, {0, 1, 10, 0}}, {"well", "ill"}, 1, "test", scores);
-  std::ostringstream out;
-  print_costs(report, "run/operating_point.json", false, out);
-  CHECK(contains(out.str(),
+  const std::string text =
+      render_text(show_costs(report, "; stored in run/operating_point.json", false));
+  CHECK(contains(text,
                  "operating point: cost=x.csv: the class of the least expected cost; "
                  "stored in run/operating_point.json\n"));
   // (10 for the third sample) / 4, and (1 for the second) / 4.
-  CHECK(contains(out.str(), "the likeliest class                      2.5000   75.00 %"));
-  CHECK(contains(out.str(), "the class of the least expected cost     0.2500   75.00 %"));
-  CHECK(contains(out.str(), "true \\ decided  well  ill\nwell               1    1\n"));
-  std::ostringstream brief;
-  print_costs(report, "", true, brief);
-  CHECK_FALSE(contains(brief.str(), "decided  well"));
-  CHECK(costs_json(report).at("costs").dump() == "[[0.0,1.0],[10.0,0.0]]");
-  CHECK(costs_json(report).at("least_cost").at("confusion").dump() == "[[1,1],[0,2]]");
+  CHECK(contains(text, "the likeliest class                      2.5000   75.00 %"));
+  CHECK(contains(text, "the class of the least expected cost     0.2500   75.00 %"));
+  CHECK(contains(text, "true \\ decided  well  ill\nwell               1    1\n"));
+  CHECK_FALSE(contains(render_text(show_costs(report, "", true)), "decided  well"));
+  CHECK(to_json(report).at("costs").dump() == "[[0.0,1.0],[10.0,0.0]]");
+  CHECK(to_json(report).at("least_cost").at("confusion").dump() == "[[1,1],[0,2]]");
 }
 
 }  // namespace trainer::results::cost_matrix_test

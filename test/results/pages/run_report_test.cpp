@@ -303,12 +303,11 @@ TEST_CASE(
     "run report: cached features have the throughput with them and while they were computed") {
   RunFiles run;
   run.finished.emplace();
-  run.finished->cached_features_rate = 30441;
+  run.finished->rates.cached = 30441;
   CHECK(contains(render_page(run), "30441.0 with cached features"));
   CHECK_FALSE(contains(render_page(run), "were computed"));
-  run.finished->computing_features_rate = 90.9;
-  CHECK(contains(render_page(run),
-                 "90.9 while features were computed, 30441.0 with cached features"));
+  run.finished->rates.computing = 90.9;
+  CHECK(contains(render_page(run), "90.9 while features were computed, 30441.0 with cached features"));
 }
 
 TEST_CASE("run report has the warnings and notes about the data") {
