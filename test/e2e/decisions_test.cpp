@@ -141,7 +141,7 @@ TEST_CASE("evaluate --curves --operating-point prints text, stores files and fil
   REQUIRE(run({"report", trained.folder, "--output", page, "--plots", plots}).code == 0);
   const std::string html = read_text_file(page);
   for (const char* part : {"id=\"roc\"", "id=\"precision-recall\"", "id=\"reliability\"",
-                           "Areas of the curves", "Operating point sensitivity=0.9: 1 from a"}) {
+                           "Areas of the curves", "operating point: sensitivity=0.9: 1 from a"}) {
     CAPTURE(part);
     CHECK(contains(html, part));
   }
@@ -306,7 +306,7 @@ TEST_CASE("evaluate --abstain: predict --abstain gives the coverage and the erro
   const Path page = trained.work / "report.html";
   REQUIRE(run({"report", trained.folder, "--output", page}).code == 0);
   const std::string html = read_text_file(page);
-  CHECK(contains(html, "For an error of at most 10.00 %, a class from a confidence of "));
+  CHECK(contains(html, "abstention: a class from a confidence of "));
   CHECK(contains(html, "<caption>Abstention</caption>"));
 
   // An operating point decides about the classes of both.

@@ -411,7 +411,7 @@ TEST_CASE("report shows the thresholds of labels that evaluate has found") {
   const Json found = run({"evaluate", dir, "--thresholds", "f1", "--json"}).event("evaluated");
   REQUIRE(run({"report", dir, "--output", lists / "report.html"}).code == 0);
   const std::string page = read_text_file(lists / "report.html");
-  CHECK(page.find("Thresholds by f1, found on the validation split") != std::string::npos);
+  CHECK(page.find("thresholds by f1, found on the validation split") != std::string::npos);
   for (const Json& label : found.at("per_label")) {
     CHECK(page.find(concat("<th scope=\"row\">", label.at("label").get<std::string>(),
                            "</th><td class=\"n\">", fixed(label.at("threshold"), 4), "</td>")) !=

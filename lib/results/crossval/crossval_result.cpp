@@ -1,5 +1,6 @@
 #include "results/crossval/crossval_result.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -20,7 +21,7 @@ std::string all_text(const FoldMetric& metric) {
 
 std::string interval_text(const Estimate& estimate) {
   if (!std::isfinite(estimate.low)) return "-";
-  return concat(fixed(estimate.low, 4), " to ", fixed(estimate.high, 4));
+  return concat(fixed(estimate.low, 4), " to ", fixed_or_dash(estimate.high, 4));
 }
 
 // Returns a row per label: AUC and average precision.
@@ -41,9 +42,7 @@ Table make_label_table(const CrossvalResult& result) {
 }
 
 // Returns a row per metric, with a column for each of few folds.
-Table make_metric_table(const CrossvalResult& result) {
-  constexpr std::size_t kMaxListed = 10;
-  const bool lists_folds = result.folds.size() <= kMaxListed;
+Table make_metric_table(const CrossvalResult& result, bool lists_folds) {
   std::vector<std::string> header{"metric", "mean", "95 % interval", "all samples"};
   if (lists_folds) {
     for (const FoldRun& fold : result.folds) header.push_back(concat("fold ", fold.fold));
@@ -98,29 +97,57 @@ void fields(FieldVisitor& v, CrossvalResult& result) {
   fields(v, result.decisions);
 }
 
+namespace {
+
+// Returns what does not fit together in a damaged file; "" for another.
+std::string find_damage(const CrossvalResult& result) {
+  const std::size_t folds = result.folds.size();
+  for (const auto& [name, metric] : result.metrics) {
+    if (metric.values.size() != folds) {
+      return concat("metrics.", name, ".folds does not have a value for each fold");
+    }
+  }
+  const auto& calibration = result.decisions.calibration;
+  if (calibration && calibration->temperatures.size() != folds) {
+    return "calibration.fold_temperatures does not have a value for each fold";
+  }
+  const auto& matrix = result.confusion.matrix;
+  const std::size_t classes = result.classes.size();
+  const auto is_whole = [classes](const auto& row) { return row.size() == classes; };
+  if (matrix && !(matrix->size() == classes && std::ranges::all_of(*matrix, is_whole))) {
+    return "confusion is not a matrix with a count for each pair of classes";
+  }
+  return "";
+}
+
+}  // namespace
+
 CrossvalResult read_crossval(const Path& folder) {
   const JsonSource source{
       (folder / kCrossvalFile).string(),
       "give the same `trainer crossval` command again with --collect, which writes it anew"};
-  if (auto result = read_result<CrossvalResult>(source)) return *std::move(result);
-  throw DataError(source.file, concat("does not exist; ", source.advice));
+  auto result = read_result<CrossvalResult>(source);
+  if (!result) throw DataError(source.file, concat("does not exist; ", source.advice));
+  const std::string damage = find_damage(*result);
+  if (damage.empty()) return *std::move(result);
+  throw DataError(source.file, concat("is damaged: ", damage, "; ", source.advice));
 }
 
-Document show_crossval(const CrossvalResult& result, bool brief) {
+Document show_fold_metrics(const CrossvalResult& result, std::size_t max_folds) {
   Document document;
-  document.add(make_metric_table(result));
-  if (!result.labels.empty()) {
-    document.add(BlankLine{});
-    document.add(make_label_table(result));
-  }
-  document.append(show_fold_decisions(result.decisions, brief));
+  document.add(make_metric_table(result, result.folds.size() <= max_folds));
+  if (result.labels.empty()) return document;
+  document.add(BlankLine{});
+  document.add(make_label_table(result));
   return document;
 }
 
 void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
                     std::ostream& out) {
-  out << render_text(show_crossval(result, brief)) << (brief ? "" : "\n") << grouped(result.count)
-      << " samples in " << result.folds.size()
+  constexpr std::size_t kMaxListed = 10;
+  out << render_text(show_fold_metrics(result, kMaxListed))
+      << render_text(show_fold_decisions(result.decisions, brief)) << (brief ? "" : "\n")
+      << grouped(result.count) << " samples in " << result.folds.size()
       << " folds, each predicted by the run that has not trained on it: "
       << (folder / "out_of_fold.csv").string() << "\nreport: " << (folder / "report.html").string()
       << '\n';

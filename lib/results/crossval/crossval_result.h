@@ -63,10 +63,11 @@ void fields(FieldVisitor& v, CrossvalResult& result);
 // Returns crossval.json of the folder. Throws DataError if there is none, or a damaged one.
 CrossvalResult read_crossval(const Path& folder);
 
-// Returns a row per metric: its mean, interval, the value of all predictions, and those of folds;
-// then the decisions, without the reliability diagram if `brief`.
-Document show_crossval(const CrossvalResult& result, bool brief);
-// Prints them, and the names of the files in the folder.
+// Returns a row per metric: its mean, interval, the value of all predictions, and those of folds
+// unless there are more than `max_folds`; then a row per label.
+Document show_fold_metrics(const CrossvalResult& result, std::size_t max_folds);
+// Prints the metrics, the decisions, without the reliability diagram if `brief`, and the names of
+// the files in the folder.
 void print_crossval(const CrossvalResult& result, const Path& folder, bool brief,
                     std::ostream& out);
 

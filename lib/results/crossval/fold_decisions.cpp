@@ -222,11 +222,7 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
   } else if (!options.operating_point.empty()) {
     decisions.operating_point = find_fold_operating_point(folds, all, classes, options, warn);
   }
-  warn(decisions.calibration->contradiction);
-  if (decisions.operating_point) {
-    warn(std::visit([](const auto& point) { return point.contradiction; },
-                    *decisions.operating_point));
-  }
+  for (const std::string& reason : list_contradictions(decisions)) warn(reason);
   return decisions;
 }
 
@@ -252,6 +248,17 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
   constexpr std::int64_t kAll = -1;
   decisions.curves = thin(compute_curves(scores, kOutOfFold, labels, kAll));
   return decisions;
+}
+
+std::vector<std::string> list_contradictions(const FoldDecisions& decisions) {
+  std::vector<std::string> reasons;
+  if (decisions.calibration) reasons.push_back(decisions.calibration->contradiction);
+  if (decisions.operating_point) {
+    reasons.push_back(std::visit([](const auto& point) { return point.contradiction; },
+                                 *decisions.operating_point));
+  }
+  std::erase(reasons, "");
+  return reasons;
 }
 
 Document show_fold_decisions(const FoldDecisions& decisions, bool brief) {

@@ -72,6 +72,8 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
                                 const std::vector<std::string>& labels,
                                 const std::function<void(const Notice&)>& warn);
 
+// Returns why the samples contradict the decisions, as far as they do.
+std::vector<std::string> list_contradictions(const FoldDecisions& decisions);
 // Returns a part for each decision; the reliability diagram as a table unless `brief`.
 Document show_fold_decisions(const FoldDecisions& decisions, bool brief);
 

@@ -73,14 +73,9 @@ struct Folded {
 using Charts = std::vector<Chart>;
 using Samples = std::vector<SampleTile>;
 
-// HTML of parts that are not documents.
-struct Markup {
-  std::string html;
-};
-
 struct Block {
   std::variant<Heading, Paragraph, BlankLine, Notice, Table, Preformatted, ConfusionMatrix, Charts,
-               StackedBars, Samples, Folded, Markup>
+               StackedBars, Samples, Folded>
       content;
 };
 

@@ -191,7 +191,6 @@ struct BlockRenderer {
   }
   std::string operator()(const StackedBars& bars) const { return bars_element(bars); }
   std::string operator()(const Samples& samples) const { return sample_list(samples); }
-  std::string operator()(const Markup& markup) const { return markup.html; }
   std::string operator()(const Folded& hidden) const {
     return details(hidden.summary, render(hidden.blocks));
   }

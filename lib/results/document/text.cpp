@@ -48,7 +48,6 @@ class TextWriter {
   void operator()(const Charts&) {}
   void operator()(const StackedBars&) {}
   void operator()(const Samples&) {}
-  void operator()(const Markup&) {}
 
  private:
   std::optional<int> columns_;

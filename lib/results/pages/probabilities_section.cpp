@@ -1,136 +1,100 @@
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "base/process/shell.h"
 #include "base/text.h"
-#include "results/page/page.h"
-#include "results/pages/probability_parts.h"
+#include "results/decisions/abstention_report.h"
+#include "results/decisions/calibrate.h"
+#include "results/decisions/curves.h"
+#include "results/decisions/label_thresholds.h"
+#include "results/decisions/stored.h"
+#include "results/json.h"
 #include "results/pages/sections.h"
 #include "results/run_files/result_files.h"
 
 namespace trainer::results {
 namespace {
 
-using StoredJson = nlohmann::ordered_json;
-
-// Opens a file that evaluate has stored in the run. `option` writes it again.
-StoredFile open_stored(const RunFiles& run, const char* name, const char* option) {
-  return {run.folder / name,
-          concat("write it anew with `trainer evaluate ",
-                 printable(shell_word(run.folder.string())), ' ', option, "`, or remove it")};
+// Reads what evaluate has stored in the run. `option` writes it again.
+template <class Result>
+std::optional<Stored<Result>> read_stored(const RunFiles& run, const char* name,
+                                          const char* option) {
+  return read_result<Stored<Result>>(
+      {(run.folder / name).string(),
+       concat("write it anew with `trainer evaluate ", printable(shell_word(run.folder.string())),
+              ' ', option, "`, or remove it")});
 }
 
-std::string describe_calibration(const StoredJson& json) {
-  const std::string split = read_member<std::string>(json, "split");
-  return concat("<p>Temperature ", fixed(read_member<double>(json, "temperature"), 4),
-                ", fitted to ", grouped(read_stored_count(member(json, "fitted"), "samples")),
-                " validation samples with the checkpoint of step ", read_stored_count(json, "step"),
-                "; measured on ", grouped(read_stored_count(json, "samples")), ' ',
-                escape_markup(split), " samples.</p>\n");
+std::string describe_source(const StoredOrigin& origin) {
+  return concat(", with the checkpoint of step ", origin.step);
 }
 
-std::string calibration_part(const StoredJson& json) {
-  return describe_calibration(json) + calibration_table(json);
+// Sets the temperature with which predict uses the threshold: that of the calibration of the same
+// parameters. A threshold of more than two classes has none.
+void use_calibration(OperatingReport& report, const StoredOrigin& origin,
+                     const std::optional<Stored<CalibrationReport>>& calibration) {
+  if (!report.temperature) return;
+  const bool applies = calibration && calibration->origin.flip == origin.flip &&
+                       calibration->origin.tensors_sha256 == origin.tensors_sha256;
+  report.temperature = applies ? calibration->result.temperature : 1;
 }
 
-std::string curves_part(const StoredJson& json) {
-  return concat("<p>Curves of a class against the rest, ",
-                escape_markup(read_member<std::string>(json, "split")),
-                " split, checkpoint of step ", read_stored_count(json, "step"), ".</p>\n") +
-         areas_table(json);
-}
-
-// Returns ", at the temperature 1.5000"; nothing for probabilities that are not calibrated.
-std::string temperature_text(const StoredJson& json) {
-  const double temperature = read_member<double>(json, "temperature");
-  return temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4));
-}
-
-std::string costs_part(const StoredJson& json) {
-  return concat("<p>Operating point ", escape_markup(read_member<std::string>(json, "criterion")),
-                ": the class of the least expected cost", temperature_text(json),
-                ", with the checkpoint of step ", read_stored_count(json, "step"), "; measured on ",
-                grouped(read_stored_count(json, "samples")), ' ',
-                escape_markup(read_member<std::string>(json, "split")), " samples.</p>\n") +
-         costs_tables(json);
-}
-
-// Returns the temperature with which predict uses the threshold: that of the calibration of the
-// same parameters; nothing for a threshold of more than two classes.
-std::optional<double> find_threshold_temperature(const StoredJson& point,
-                                                 const StoredFile& calibration) {
-  if (!point.contains("temperature") || member(point, "temperature").is_null()) return std::nullopt;
-  return calibration
-      .read([&](const StoredJson& json) {
-        const bool applies = member(json, "tensors_sha256") == member(point, "tensors_sha256") &&
-                             member(json, "flip") == member(point, "flip");
-        return std::optional(applies ? read_member<double>(json, "temperature") : 1);
-      })
-      .value_or(1);
-}
-
-std::string operating_part(const StoredJson& json, const StoredFile& calibration) {
-  if (json.contains("costs")) return costs_part(json);
-  std::vector<std::pair<std::string, const StoredJson*>> rows{
-      {"validation", &member(json, "validation")}};
-  const std::string split = read_member<std::string>(json, "split");
-  if (split != "validation") rows.emplace_back(split, &member(json, "counts"));
-  return concat("<p>", describe_threshold_part(json, find_threshold_temperature(json, calibration)),
-                ", with the checkpoint of step ", read_stored_count(json, "step"), ".</p>\n") +
-         contradiction_part(json) + operating_table(rows);
-}
-
-std::string abstention_part(const StoredJson& json) {
-  std::vector<std::pair<std::string, const StoredJson*>> rows{
-      {"validation", &member(json, "validation")}};
-  const std::string split = read_member<std::string>(json, "split");
-  if (split != "validation") rows.emplace_back(split, &member(json, "answers"));
-  const StoredJson &confidence = member(json, "confidence"),
-                   &point = member(json, "operating_point");
-  return concat("<p>For an error of at most ", percent(read_member<double>(json, "allowed_error")),
-                confidence.is_null() ? ", no sample gets a class"
-                                     : concat(", a class from a confidence of ",
-                                              fixed(confidence.get<double>(), 4), " on"),
-                temperature_text(json),
-                point.is_null() ? ""
-                                : concat(", decided by the operating point ",
-                                         escape_markup(point.get<std::string>())),
-                ", with the checkpoint of step ", read_stored_count(json, "step"), ".</p>\n") +
-         contradiction_part(json) + abstention_table(rows);
-}
-
-std::string thresholds_part(const StoredJson& json) {
-  return concat("<p>Thresholds by ", escape_markup(read_member<std::string>(json, "goal")),
-                ", found on the validation split with the checkpoint of step ",
-                read_stored_count(json, "step"), ".</p>\n") +
-         thresholds_table(json);
+void append_point(Document& section, Stored<OperatingPoint> point,
+                  const std::optional<Stored<CalibrationReport>>& calibration) {
+  const std::string source = describe_source(point.origin);
+  if (auto* costs = std::get_if<CostReport>(&point.result)) {
+    append_costs(section, *costs, source);
+    return;
+  }
+  auto& report = std::get<OperatingReport>(point.result);
+  use_calibration(report, point.origin, calibration);
+  section.append(show_operating_point(report, source));
+  section.add(Notice(report.contradiction));
 }
 
 }  // namespace
 
-std::vector<Chart> probability_charts(const RunFiles& run) {
-  std::vector<Chart> charts =
-      open_stored(run, kCalibrationFile, "--calibrate").read(calibration_charts);
-  for (Chart& chart : open_stored(run, kCurvesFile, "--curves").read(curve_charts)) {
-    charts.push_back(std::move(chart));
-  }
-  return charts;
+void append_costs(Document& section, const CostReport& report, const std::string& source) {
+  constexpr std::size_t kMaxClasses = 20;
+  if (report.classes.size() <= kMaxClasses) section.add(make_cost_table(report));
+  section.append(show_costs(report, source, true));
+  section.add(Notice(report.contradiction));
 }
 
-std::string probabilities_section(const RunFiles& run) {
-  const std::vector<Chart> charts = probability_charts(run);
-  const StoredFile calibration = open_stored(run, kCalibrationFile, "--calibrate");
-  const std::string parts =
-      calibration.read(calibration_part) +
-      open_stored(run, kCurvesFile, "--curves").read(curves_part) +
-      open_stored(run, kOperatingPointFile, "--operating-point CRITERION")
-          .read([&](const StoredJson& json) { return operating_part(json, calibration); }) +
-      open_stored(run, kAbstentionFile, "--abstain ERROR").read(abstention_part) +
-      open_stored(run, kThresholdsFile, "--thresholds GOAL").read(thresholds_part);
-  if (parts.empty()) return "";
-  return heading("Probabilities") + (charts.empty() ? "" : chart_grid(charts)) + parts;
+Charts list_charts(const Document& document) {
+  Charts all;
+  for (const Block& block : document.blocks) {
+    const auto* charts = std::get_if<Charts>(&block.content);
+    if (charts != nullptr) all.insert(all.end(), charts->begin(), charts->end());
+  }
+  return all;
+}
+
+Document probabilities_section(const RunFiles& run) {
+  const auto calibration = read_stored<CalibrationReport>(run, kCalibrationFile, "--calibrate");
+  const auto curves = read_stored<CurvesReport>(run, kCurvesFile, "--curves");
+  const auto point =
+      read_stored<OperatingPoint>(run, kOperatingPointFile, "--operating-point CRITERION");
+  const auto abstention = read_stored<AbstentionReport>(run, kAbstentionFile, "--abstain ERROR");
+  const auto thresholds = read_stored<StoredThresholds>(run, kThresholdsFile, "--thresholds GOAL");
+  Document section;
+  if (!calibration && !curves && !point && !abstention && !thresholds) return section;
+  section.add(Heading{"Probabilities"});
+  if (calibration) {
+    section.append(
+        show_calibration(calibration->result, describe_source(calibration->origin), true));
+    section.add(Notice(calibration->result.contradiction));
+  }
+  if (curves) section.append(show_curves(curves->result, describe_source(curves->origin)));
+  if (point) append_point(section, *point, calibration);
+  if (abstention) {
+    section.append(show_abstention(abstention->result, describe_source(abstention->origin)));
+    section.add(Notice(abstention->result.contradiction));
+  }
+  if (thresholds) {
+    section.append(show_thresholds(thresholds->result, describe_source(thresholds->origin)));
+  }
+  return section;
 }
 
 }  // namespace trainer::results

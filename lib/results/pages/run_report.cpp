@@ -261,7 +261,7 @@ std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
   page.add(Heading{"Curves"});
   page.add(run_charts(run));
   page.append(classes_section(run, shown));
-  page.add(Markup{probabilities_section(run)});
+  page.append(probabilities_section(run));
   page.append(mistakes_section(mistakes));
   page.append(step_time_section(run));
   page.append(device_section(run));
@@ -279,7 +279,7 @@ void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path&
 
 void write_run_plots(const RunFiles& run, const Path& folder) {
   std::filesystem::create_directories(folder);
-  write_charts(probability_charts(run), folder);
+  write_charts(list_charts(probabilities_section(run)), folder);
   write_charts(run_charts(run), folder);
   write_charts(device_charts(run), folder);
 }

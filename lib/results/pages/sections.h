@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "results/decisions/cost_matrix.h"
 #include "results/document/document.h"
 #include "results/pages/mistakes.h"
 #include "results/run_files/run_files.h"
@@ -20,10 +21,13 @@ Document data_section(const RunFiles& run);
 Charts device_charts(const RunFiles& run);
 // The use of each rank's and each GPU's time and memory, with charts of the GPUs.
 Document device_section(const RunFiles& run);
-// Charts and section of what `evaluate` has stored of calibration, curves, an operating point,
-// abstention and thresholds in the run. They throw DataError for a damaged file.
-Charts probability_charts(const RunFiles& run);
-std::string probabilities_section(const RunFiles& run);
+// What `evaluate` has stored of calibration, curves, an operating point, abstention and thresholds
+// in the run. Throws DataError for a damaged file.
+Document probabilities_section(const RunFiles& run);
+// Adds the costs of few classes, and the decisions by them.
+void append_costs(Document& section, const CostReport& report, const std::string& source);
+// Returns the charts of a document.
+Charts list_charts(const Document& document);
 Document mistakes_section(const Mistakes& mistakes);
 // A bar per rank that is divided by phase, a table of the numbers, and the straggler.
 Document step_time_section(const RunFiles& run);
