@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
+#include "base/formats/json.h"
 #include "commands/evaluate/decisions.h"
 #include "commands/evaluate/follow.h"
 #include "engine/evaluate.h"
@@ -13,7 +14,8 @@
 #include "inference/open_model/run_archive.h"
 #include "inference/predict/ensemble.h"
 #include "model/build_model.h"
-#include "results/evaluation/evaluation_report.h"
+#include "results/evaluation/evaluated_event.h"
+#include "results/json.h"
 #include "train/open.h"
 #include "train/signals.h"
 
@@ -82,7 +84,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   const results::EvaluationReport report{
       run, opened.step, opened.checkpoint, split.split, split.data.classes, *metrics, thresholds};
   if (arguments.json) {
-    results::print_report_json(report, context.out);
+    write_event(context.out, results::to_json(results::make_event(report)));
   } else {
     context.out << results::render_text(results::describe_evaluation(report, arguments.quiet));
   }

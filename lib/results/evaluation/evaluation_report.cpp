@@ -1,19 +1,11 @@
 #include "results/evaluation/evaluation_report.h"
 
-#include <nlohmann/json.hpp>
-#include <ostream>
-
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "results/evaluation/class_tables.h"
 #include "results/evaluation/find_class.h"
-#include "results/json.h"
-#include "results/metrics.h"
 
 namespace trainer::results {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // "939", or "939 (the best checkpoint)".
 std::string step_text(const EvaluationReport& report) {
@@ -32,21 +24,6 @@ void add_labels(Document& document, const EvaluationReport& report) {
   document.add(label_table(metrics, report.thresholds, report.classes));
   document.add(BlankLine{});
   document.add(label_counts_table(metrics, report.classes));
-}
-
-Json named_labels_json(const EvaluationReport& report) {
-  Json labels = to_json(report.metrics.multi_label.labels);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const engine::LabelResult& label = report.metrics.multi_label.labels[i];
-    Json named{{"label", class_name(report.classes, i)},
-               {"threshold", threshold_probability(report.thresholds, i)},
-               {"precision", label.precision()},
-               {"recall", label.recall()},
-               {"f1", label.f1()}};
-    named.update(labels[i]);
-    labels[i] = std::move(named);
-  }
-  return labels;
 }
 
 // Adds the scores of the classes, and the matrix or the most frequent mistakes.
@@ -100,16 +77,6 @@ ConfusionMatrix make_matrix(const engine::Confusion& confusion,
   return matrix;
 }
 
-void print_confusion(const engine::Confusion& confusion, const std::vector<std::string>& classes,
-                     const std::string& corner, std::ostream& out) {
-  Document document;
-  ConfusionMatrix matrix = make_matrix(confusion, classes);
-  matrix.corner = corner;
-  document.add(BlankLine{});
-  document.add(std::move(matrix));
-  out << render_text(document);
-}
-
 Document describe_evaluation(const EvaluationReport& report, bool brief) {
   Document document;
   document.add(Paragraph{describe_metrics(report)});
@@ -120,48 +87,6 @@ Document describe_evaluation(const EvaluationReport& report, bool brief) {
     add_classes(document, report);
   }
   return document;
-}
-
-void print_report_json(const EvaluationReport& report, std::ostream& out) {
-  const engine::Metrics& metrics = report.metrics;
-  Json json = {{"event", "evaluated"},
-               {"run", report.run},
-               {"step", report.step},
-               {"split", to_string(report.split)},
-               {"loss", metrics.loss},
-               {"accuracy", metrics.accuracy},
-               {"accuracy_low", metrics.accuracy_interval.low},
-               {"accuracy_high", metrics.accuracy_interval.high},
-               {"count", metrics.count}};
-  if (const std::string checkpoint = to_string(report.checkpoint); !checkpoint.empty()) {
-    json["checkpoint"] = checkpoint;
-  }
-  if (metrics.top_k > 0) {
-    json["top_k"] = metrics.top_k;
-    json["top_k_accuracy"] = metrics.top_k_accuracy;
-  }
-  for (const auto& [key, value] : engine::named_metrics(metrics)) {
-    if (!json.contains(key)) json[key] = value;
-  }
-  if (!metrics.multi_label.empty()) {
-    if (!report.thresholds.goal.empty()) json["thresholds"] = report.thresholds.goal;
-    json["per_label"] = named_labels_json(report);
-    write_event(out, json);
-    return;
-  }
-  Json classes = Json::array();
-  const auto per_class = metrics.per_class();
-  for (std::int64_t r = 0; r < metrics.classes; ++r) {
-    const engine::ClassScores& row = per_class[r];
-    classes.push_back({{"class", class_name(report.classes, r)},
-                       {"precision", row.precision},
-                       {"recall", row.recall},
-                       {"f1", row.f1},
-                       {"support", row.support}});
-  }
-  json["per_class"] = std::move(classes);
-  json.update(to_json(count_confusions(metrics.confusion)));
-  write_event(out, json);
 }
 
 }  // namespace trainer::results

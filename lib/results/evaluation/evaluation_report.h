@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,17 +28,11 @@ inline constexpr std::int64_t kMaxPrintedMatrix =
 
 ConfusionMatrix make_matrix(const engine::Confusion& confusion,
                             const std::vector<std::string>& classes);
-// Prints an empty line and the counts with a row per true class. `corner` is the first cell of the
-// header, and names rows and columns.
-void print_confusion(const engine::Confusion& confusion, const std::vector<std::string>& classes,
-                     const std::string& corner, std::ostream& out);
 
 // Returns loss and, where samples have classes, accuracy with its interval, and unless `brief`:
 // precision, recall and F1 of every class and the confusion matrix, of which only the most frequent
 // confusions are shown when there are many classes. Of several labels per sample, returns their
 // metrics, and unless `brief` a table of the labels.
 Document describe_evaluation(const EvaluationReport& report, bool brief);
-// Prints the report with the whole matrix as one line of JSON, {"event":"evaluated",...}.
-void print_report_json(const EvaluationReport& report, std::ostream& out);
 
 }  // namespace trainer::results
