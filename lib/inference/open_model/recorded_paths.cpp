@@ -1,9 +1,7 @@
 #include "inference/open_model/recorded_paths.h"
 
-#include <nlohmann/json.hpp>
-
-#include "base/formats/json_number.h"
 #include "config/paths.h"
+#include "results/run_record.h"
 #include "train/run_dir.h"
 
 namespace trainer::inference {
@@ -18,15 +16,7 @@ void find_recorded_paths(config::LoadedConfig& loaded, const Path& run, const st
 }
 
 std::string read_base(const Path& run) {
-  const Path record = run / "run.json";
-  std::error_code error;
-  if (!fs::exists(record, error)) return "";
-  const std::string text = read_text_file(record);
-  if (!is_shallow_json(text)) return "";
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return "";
-  const auto base = json.find("base");
-  return base != json.end() && base->is_string() ? base->get<std::string>() : "";
+  return results::find_run_record(run).value_or(results::RunRecord{}).base;
 }
 
 config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
