@@ -64,4 +64,16 @@ Form describe_value(Value& value, Unit unit) {
   return describer.take();
 }
 
+std::vector<std::vector<KeyDescription>> list_alternatives(const Form& form) {
+  if (form.alternatives.empty()) return {form.keys};
+  std::vector<std::vector<KeyDescription>> lists;
+  for (const Form& alternative : form.alternatives) {
+    for (const std::vector<KeyDescription>& further : list_alternatives(alternative)) {
+      std::vector<KeyDescription>& keys = lists.emplace_back(form.keys);
+      keys.insert(keys.end(), further.begin(), further.end());
+    }
+  }
+  return lists;
+}
+
 }  // namespace trainer::results

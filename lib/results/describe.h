@@ -30,6 +30,8 @@ struct KeyDescription {
 };
 
 Form describe_value(Value& value, Unit unit);
+// Returns the keys of an object: one list, or one for each of its alternatives.
+std::vector<std::vector<KeyDescription>> list_alternatives(const Form& form);
 
 // Returns the form of a result.
 template <class T>

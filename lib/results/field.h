@@ -254,6 +254,19 @@ class ValueOf<std::map<std::string, T>> final : public ItemsOf<std::map<std::str
   }
 };
 
+// A text that is always the same.
+class Constant final : public Value {
+ public:
+  explicit Constant(const char* text) : text_(text) {}
+  void accept(ValueVisitor& visitor) override {
+    std::string text = text_;
+    visitor.word(text, {text});
+  }
+
+ private:
+  const char* text_;
+};
+
 struct Field {
   const char* key;
   Unit unit;
@@ -304,15 +317,18 @@ class FieldVisitor {
   void derived(const char* key, T value, const char* meaning) {
     (*this)(key, value, kNoUnit, meaning);
   }
-  // The key by which programs recognise a line of JSON.
-  void event(const char* name) {
-    derived("event", std::string(name), kNoUnit, "The kind of line.");
-  }
+  // The key by which programs recognise a line of JSON. It always has this text.
+  void event(const char* name);
   virtual void choice(Choice& choice) = 0;
 
  protected:
   virtual void field(const Field& field, Value& value) = 0;
 };
+
+inline void FieldVisitor::event(const char* name) {
+  Constant value(name);
+  field({"event", kNoUnit, "The kind of line.", false}, value);
+}
 
 template <class... T>
 void fields(FieldVisitor& v, std::variant<T...>& value) {

@@ -2,16 +2,8 @@
 
 namespace trainer::results {
 
-namespace {
-
-void event_name(FieldVisitor& v, const char* name) {
-  v.derived("event", std::string(name), kNoUnit, "The kind of line.");
-}
-
-}  // namespace
-
 void fields(FieldVisitor& v, StartEvent& event) {
-  event_name(v, "start");
+  v.event("start");
   v("run", event.run, kNoUnit, "The run folder.");
   v("total_steps", event.total_steps, kSteps, "Steps that the config asks for.");
   v("steps_per_epoch", event.steps_per_epoch, kSteps, "Steps of an epoch.");
@@ -24,7 +16,7 @@ void fields(FieldVisitor& v, StartEvent& event) {
 }
 
 void fields(FieldVisitor& v, StepEvent& event) {
-  event_name(v, "step");
+  v.event("step");
   v("step", event.step, kSteps, "Steps done.");
   v("epoch", event.epoch, "epochs", "Epochs done.");
   v("loss", event.loss, kNoUnit, "Mean loss since the line before.");
@@ -56,7 +48,7 @@ void fields(FieldVisitor& v, FurtherMetrics& metrics) {
 }
 
 void fields(FieldVisitor& v, EvaluationEvent& event) {
-  event_name(v, "evaluation");
+  v.event("evaluation");
   v("split", event.split, kNoUnit, "The evaluated split.");
   v("step", event.step, kSteps, "Steps done.");
   v("epoch", event.epoch, "epochs", "Epochs done.");
@@ -73,7 +65,7 @@ void fields(FieldVisitor& v, EvaluationEvent& event) {
 }
 
 void fields(FieldVisitor& v, CheckpointEvent& event) {
-  event_name(v, "checkpoint");
+  v.event("checkpoint");
   v("path", event.path, kNoUnit, "The file of the checkpoint.");
   v("step", event.step, kSteps, "Steps done.");
 }
@@ -91,7 +83,7 @@ void fields(FieldVisitor& v, FinalMetrics& metrics) {
 }
 
 void fields(FieldVisitor& v, FinishedEvent& event) {
-  event_name(v, "finished");
+  v.event("finished");
   v("run", event.run, kNoUnit, "The run folder.");
   v("steps", event.steps, kSteps, "Steps of the run.");
   v("total_seconds", event.total_seconds, kSeconds, "Sum of the times of the steps.");

@@ -2,9 +2,11 @@
 
 #include "base/error.h"
 #include "commands/explain/explain.h"
+#include "commands/explain/explain_result.h"
 #include "commands/models/models.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
+#include "results/catalogue.h"
 
 namespace trainer::commands {
 namespace {
@@ -122,6 +124,25 @@ std::string reference() {
          "`trainer explain KEY` prints a part in the terminal.\nEvery value may also be "
          "`${NAME}` or `${NAME:-default}`, a variable of the environment.\n" +
          keys_text() + backbones() + formats() + exit_codes();
+}
+
+std::string output_reference() {
+  std::string text =
+      "# Reference of outputs\n\nWritten by `trainer explain --outputs`; a test compares the two. "
+      "`trainer explain --result NAME` prints a part in\nthe terminal, and `trainer schema "
+      "--result "
+      "NAME` its JSON Schema. Numbers that are not finite are null.\n";
+  for (const results::ResultDescription& result : results::list_results()) {
+    text += concat("\n## ", result.name, "\n\n", result.meaning, '\n');
+    for (const std::vector<ExplainedOutput>& outputs : list_outputs(result.name)) {
+      std::vector<Row> rows;
+      for (const ExplainedOutput& output : outputs) {
+        rows.push_back({code(output.path), output.value, output.meaning});
+      }
+      text += '\n' + markdown_table({"key", "value", "meaning"}, rows);
+    }
+  }
+  return text;
 }
 
 }  // namespace trainer::commands

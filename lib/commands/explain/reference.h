@@ -7,5 +7,7 @@ namespace trainer::commands {
 
 // Returns Markdown, made from the field lists, the backbones and the columns of the metrics files.
 std::string reference();
+// Returns configs/output_reference.md, the keys of the files of a run and of the lines of --json.
+std::string output_reference();
 
 }  // namespace trainer::commands

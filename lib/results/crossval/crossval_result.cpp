@@ -85,7 +85,7 @@ void fields(FieldVisitor& v, FoldRun& run) {
 }
 
 void fields(FieldVisitor& v, CrossvalResult& result) {
-  v.derived("event", std::string("crossval"), kNoUnit, "The kind of line.");
+  v.event("crossval");
   v("name", result.name, kNoUnit, "The name of the config.");
   v("checkpoint", result.checkpoint, kNoUnit, "The checkpoint of each run.");
   v("count", result.count, kSamples, "Samples of all folds.");

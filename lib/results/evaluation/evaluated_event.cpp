@@ -55,7 +55,7 @@ EvaluatedEvent make_event(const EvaluationReport& report) {
 }
 
 void fields(FieldVisitor& v, EvaluatedEvent& event) {
-  v.derived("event", std::string("evaluated"), kNoUnit, "The kind of line.");
+  v.event("evaluated");
   v("run", event.run, kNoUnit, "The run or the checkpoint.");
   v("step", event.step, kSteps, "The step of the checkpoint.");
   v("split", event.split, kNoUnit, "The evaluated split.");

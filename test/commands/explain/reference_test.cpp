@@ -17,6 +17,14 @@ TEST_CASE("reference: configs/reference.md is up to date") {
   CHECK(read_text_file(file) == text);
 }
 
+TEST_CASE("output_reference returns configs/output_reference.md") {
+  const Path file = test::source_file("configs/output_reference.md");
+  const std::string text = output_reference();
+  if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
+  INFO("run with TRAINER_UPDATE_GOLDEN=1, or trainer explain --outputs > that file");
+  CHECK(read_text_file(file) == text);
+}
+
 TEST_CASE("reference has the sections, backbones, formats and exit codes") {
   const std::string text = reference();
   for (const char* part :

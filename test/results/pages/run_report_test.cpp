@@ -147,7 +147,7 @@ TEST_CASE("run report draws charts over epochs with the best checkpoint marked")
     row.loss = row.accuracy = 0.5;
     run.metrics.push_back(row);
   }
-  run.best = BestCheckpoint{"validation/accuracy", 0.5, 2, 8};
+  run.best = BestCheckpoint{"validation/accuracy", 0.5, 2, 8, {}, false};
   const std::vector<Chart> charts = run_charts(run);
   REQUIRE(charts.size() == 2);
   for (const Chart& chart : charts) {

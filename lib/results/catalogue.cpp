@@ -1,0 +1,52 @@
+#include "results/catalogue.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "results/crossval/crossval_result.h"
+#include "results/decisions/abstention_report.h"
+#include "results/decisions/calibrate.h"
+#include "results/decisions/curves.h"
+#include "results/decisions/label_thresholds.h"
+#include "results/decisions/stored.h"
+#include "results/evaluation/evaluated_event.h"
+#include "results/run_record.h"
+#include "results/train_events.h"
+
+namespace trainer::results {
+namespace {
+
+using TrainLine = Timed<
+    std::variant<StartEvent, StepEvent, EvaluationEvent, CheckpointEvent, FinishedEvent>>;
+using EvaluateLine =
+    std::variant<EvaluatedEvent, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
+                 ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;
+
+}  // namespace
+
+std::vector<ResultDescription> list_results() {
+  return {
+      {"run", "The file run.json of a run.", describe<RunRecord>()},
+      {"train", "A line of `train --json`.", describe<TrainLine>()},
+      {"evaluate", "A line of `evaluate --json`.", describe<EvaluateLine>()},
+      {"calibration", "The file calibration.json of a run.",
+       describe<Stored<CalibrationReport>>()},
+      {"curves", "The file curves.json of a run.", describe<Stored<CurvesReport>>()},
+      {"operating_point", "The file operating_point.json of a run.",
+       describe<Stored<OperatingPoint>>()},
+      {"abstention", "The file abstention.json of a run.", describe<Stored<AbstentionReport>>()},
+      {"thresholds", "The file thresholds.json of a run.", describe<Stored<StoredThresholds>>()},
+      {"crossval", "The file crossval.json and the line of `crossval --json`.",
+       describe<CrossvalResult>()}};
+}
+
+ResultDescription find_description(const std::string& name) {
+  std::vector<std::string> names;
+  for (ResultDescription& result : list_results()) {
+    if (result.name == name) return std::move(result);
+    names.push_back(result.name);
+  }
+  throw ConfigError({}, concat("--result: '", printable(name), "' is not a result; give one of ",
+                               join(names)));
+}
+
+}  // namespace trainer::results

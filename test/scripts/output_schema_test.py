@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""`trainer schema --result NAME` under an existing JSON Schema validator: it accepts the files of runs and the lines of
+--json, and no other keys."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import jsonschema
+import support
+
+
+class OutputSchema(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        cls.run_dir = cls.folder / "run"
+        settings = ["data.limit=256", "train.max_steps=8", "run.log_every=2 steps", "run.evaluate_every=4 steps"]
+        cls.settings = [word for setting in settings for word in ("--set", setting)]
+        cls.digits = {"DIGITS_DIR": str(cls.folder / "digits")}
+        cls.lines = cls.run_json("train", "configs/digits.yaml", "--run-dir", cls.run_dir, *cls.settings)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def run_json(cls, *arguments):
+        done = support.trainer(*arguments, "--json", **cls.digits)
+        if done.returncode != 0:
+            raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stderr}")
+        return support.events(done.stdout)
+
+    def validate(self, name, *values):
+        schema = json.loads(support.trainer("schema", "--result", name).stdout)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator(schema)
+        self.assertTrue(values)
+        for value in values:
+            messages = [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(value)]
+            self.assertEqual(messages, [], str(value)[:400])
+            self.assertFalse(validator.is_valid({**value, "another_key": 1}), name)
+            for key in value:
+                self.assertFalse(validator.is_valid({**value, key: [[{}]]}), f"{name}: {key}")
+
+    def read(self, file):
+        return json.loads((self.run_dir / file).read_text())
+
+    def test_train_prints_what_its_schema_says(self):
+        self.assertEqual({line["event"] for line in self.lines}, {"start", "step", "evaluation", "checkpoint", "finished"})
+        self.validate("train", *self.lines)
+        self.validate("run", self.read("run.json"))
+
+    def test_evaluate_prints_and_stores_what_its_schemas_say(self):
+        options = ["--calibrate", "--curves", "--abstain", 0.5, "--positive-class", "1"]
+        for criterion in ("sensitivity=0.5", f"cost={self.write_costs()}"):
+            point = ["--operating-point", criterion]
+            lines = self.run_json("evaluate", self.run_dir, *options, *point)
+            self.assertEqual(len(lines), 5)
+            self.validate("evaluate", *lines)
+            self.validate("operating_point", self.read("operating_point.json"))
+        for name in ("calibration", "curves", "abstention"):
+            self.validate(name, self.read(f"{name}.json"))
+
+    def write_costs(self):
+        classes = self.read("run.json")["classes"]
+        rows = [["true", *classes], *([name, *(int(name != other) for other in classes)] for name in classes)]
+        file = self.folder / "costs.csv"
+        file.write_text("\n".join(",".join(map(str, row)) for row in rows) + "\n")
+        return file
+
+    def test_crossval_prints_what_its_schema_says(self):
+        folder = self.folder / "folds"
+        lines = self.run_json(
+            "crossval", "configs/digits.yaml", "--folds", 2, "--dir", folder, *self.settings,
+            "--operating-point", "cost=1:2", "--positive-class", "1",
+        )
+        crossval = [line for line in lines if line["event"] == "crossval"]
+        self.validate("crossval", *crossval, json.loads((folder / "crossval.json").read_text()))
+
+    def test_another_name_is_an_error_that_lists_the_names(self):
+        done = support.trainer("schema", "--result", "runs")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("give one of run, train, evaluate, ", done.stderr)
+
+
+if __name__ == "__main__":
+    support.main()
