@@ -15,8 +15,8 @@
 namespace trainer::results {
 namespace {
 
-using TrainLine = Timed<
-    std::variant<StartEvent, StepEvent, EvaluationEvent, CheckpointEvent, FinishedEvent>>;
+using TrainLine =
+    Timed<std::variant<StartEvent, StepEvent, EvaluationEvent, CheckpointEvent, FinishedEvent>>;
 using EvaluateLine =
     std::variant<EvaluatedEvent, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
                  ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;
@@ -28,8 +28,7 @@ std::vector<ResultDescription> list_results() {
       {"run", "The file run.json of a run.", describe<RunRecord>()},
       {"train", "A line of `train --json`.", describe<TrainLine>()},
       {"evaluate", "A line of `evaluate --json`.", describe<EvaluateLine>()},
-      {"calibration", "The file calibration.json of a run.",
-       describe<Stored<CalibrationReport>>()},
+      {"calibration", "The file calibration.json of a run.", describe<Stored<CalibrationReport>>()},
       {"curves", "The file curves.json of a run.", describe<Stored<CurvesReport>>()},
       {"operating_point", "The file operating_point.json of a run.",
        describe<Stored<OperatingPoint>>()},
@@ -45,8 +44,8 @@ ResultDescription find_description(const std::string& name) {
     if (result.name == name) return std::move(result);
     names.push_back(result.name);
   }
-  throw ConfigError({}, concat("--result: '", printable(name), "' is not a result; give one of ",
-                               join(names)));
+  throw ConfigError(
+      {}, concat("--result: '", printable(name), "' is not a result; give one of ", join(names)));
 }
 
 }  // namespace trainer::results

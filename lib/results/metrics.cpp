@@ -118,32 +118,32 @@ SplitMetrics make_split_metrics(const engine::Metrics& metrics) {
 }
 
 void fields(FieldVisitor& v, SplitMetrics& metrics) {
-  v("loss", metrics.loss, kNoUnit, "Mean loss of the samples.");
+  v("loss", metrics.loss, "Mean loss of the samples.");
   v("accuracy", metrics.accuracy, kShare, "Samples whose class is predicted right.");
   v("count", metrics.count, kSamples, "Samples of the split.");
   fields(v, metrics.means);
   v.when_present("known_samples", metrics.known_samples, kSamples, "Samples with a known label.");
   v.when_present("exact", metrics.exact, kSamples,
                  "Samples whose known labels are all predicted right.");
-  v.when_present("labels", metrics.labels, kNoUnit, "Results of each label, in label order.");
+  v.when_present("labels", metrics.labels, "Results of each label, in label order.");
   v.when_present("correct", metrics.correct, kSamples, "Samples that are predicted right.");
   v.when_present("accuracy_low", metrics.accuracy_low, kShare,
                  "Lower end of the 95 % interval of the accuracy (Wilson).");
   v.when_present("accuracy_high", metrics.accuracy_high, kShare,
                  "Upper end of the 95 % interval of the accuracy (Wilson).");
-  v.when_present("class_counts", metrics.class_counts, kNoUnit,
+  v.when_present("class_counts", metrics.class_counts,
                  "Samples by class, for more classes than the matrix is written for.");
   fields(v, metrics.confusion);
 }
 
 void fields(FieldVisitor& v, BestCheckpoint& best) {
-  v("metric", best.metric, kNoUnit, "The metric by which the checkpoint is the best (run.best).");
-  v("value", best.value, kNoUnit, "The value of the metric.");
+  v("metric", best.metric, "The metric by which the checkpoint is the best (run.best).");
+  v("value", best.value, "The value of the metric.");
   v("epoch", best.epoch, "epochs", "Epochs done at the checkpoint.");
   v("step", best.step, kSteps, "Steps done at the checkpoint.");
-  v.when_present("restored", best.restored, kNoUnit,
+  v.when_present("restored", best.restored,
                  "The run has ended with the parameters of this checkpoint.");
-  v.when_present("path", best.path, kNoUnit, "The file of the checkpoint.");
+  v.when_present("path", best.path, "The file of the checkpoint.");
 }
 
 }  // namespace trainer::results

@@ -11,19 +11,19 @@ void fields(FieldVisitor& v, SplitSize& size) {
 }
 
 void fields(FieldVisitor& v, Notice& notice) {
-  v("kind", notice.kind, kNoUnit, "Whether something may be wrong.");
-  v("text", notice.text, kNoUnit, "The notice.");
+  v("kind", notice.kind, "Whether something may be wrong.");
+  v("text", notice.text, "The notice.");
 }
 
 void fields(FieldVisitor& v, RunSession& session) {
-  v("started", session.started, kNoUnit, "The time of the start, in UTC.");
-  v("command", session.command, kNoUnit, "The words of the command.");
+  v("started", session.started, "The time of the start, in UTC.");
+  v("command", session.command, "The words of the command.");
   v("first_step", session.first_step, kSteps, "Steps that were done at the start.");
   v("seconds", session.seconds, kSeconds, "Wall time of training and evaluation.");
   v("peak_memory_bytes", session.peak_memory_bytes, kBytes, "Largest memory on the host.");
   v.when_present("step_seconds", session.step_seconds, kSeconds, "Sum of the times of the steps.");
-  v.when_present("input", session.input, kNoUnit, "How training data was prefetched.");
-  v.when_present("step_times", session.step_times, kNoUnit, "Mean times of a step.");
+  v.when_present("input", session.input, "How training data was prefetched.");
+  v.when_present("step_times", session.step_times, "Mean times of a step.");
   v.when_present("gap_seconds", session.gap_seconds, kSeconds,
                  "Mean gap between steps on a device.");
   v.when_present("energy_joules", session.energy_joules, "J", "Energy of all devices.");
@@ -33,43 +33,41 @@ void fields(FieldVisitor& v, RunSession& session) {
 
 void fields(FieldVisitor& v, FinishedRun& finished) {
   v("steps", finished.steps, kSteps, "Steps of the run.");
-  v("reason", finished.reason, kNoUnit, "Why the run ended.");
+  v("reason", finished.reason, "Why the run ended.");
   v("images_per_second", finished.images_per_second, kImagesPerSecond,
     "Global batch per mean time of a step.");
-  v("metrics", finished.metrics, kNoUnit, "Final metrics by split.");
-  v("parameters_sha256", finished.parameters_sha256, kNoUnit, "Hash of the parameters.");
+  v("metrics", finished.metrics, "Final metrics by split.");
+  v("parameters_sha256", finished.parameters_sha256, "Hash of the parameters.");
   fields(v, finished.rates);
 }
 
 void fields(FieldVisitor& v, RunRecord& record) {
-  v("program", record.program, kNoUnit, "Name, version and commit of the program.");
-  v("compiler", record.compiler, kNoUnit, "The compiler of the program.");
-  v("libc", record.libc, kNoUnit, "The C library.");
-  v("host", record.host, kNoUnit, "The name of the machine.");
-  v("processor", record.processor, kNoUnit, "The model of the processor.");
+  v("program", record.program, "Name, version and commit of the program.");
+  v("compiler", record.compiler, "The compiler of the program.");
+  v("libc", record.libc, "The C library.");
+  v("host", record.host, "The name of the machine.");
+  v("processor", record.processor, "The model of the processor.");
   v("cores", record.cores, "cores", "Cores that the process may use.");
-  v("machine", record.machine, kNoUnit, "Caches and memory that the cores share.");
-  v("device", record.device, kNoUnit, "The device, and versions of its libraries.");
-  v("on_cpu", record.on_cpu, kNoUnit, "Whether the run trains on the CPU.");
-  v("model", record.model, kNoUnit, "The backbone, the layers and the number of parameters.");
-  v("data", record.data, kNoUnit, "Fingerprint of the training split.");
-  v("base", record.base, kNoUnit,
-    "The folder to which relative paths belong, relative to the run folder.");
-  v.when_present("splits", record.splits, kNoUnit, "Samples by split.");
-  v.when_present("data_notices", record.data_notices, kNoUnit,
+  v("machine", record.machine, "Caches and memory that the cores share.");
+  v("device", record.device, "The device, and versions of its libraries.");
+  v("on_cpu", record.on_cpu, "Whether the run trains on the CPU.");
+  v("model", record.model, "The backbone, the layers and the number of parameters.");
+  v("data", record.data, "Fingerprint of the training split.");
+  v("base", record.base, "The folder to which relative paths belong, relative to the run folder.");
+  v.when_present("splits", record.splits, "Samples by split.");
+  v.when_present("data_notices", record.data_notices,
                  "Notices about the data that were printed at the start.");
   v.when_present("memory", record.memory, kBytes, "Memory of the model on a device, by purpose.");
   v("price_per_hour", record.price_per_hour, Unit("price", 0), "run.price_per_hour.");
-  v("name", record.name, kNoUnit, "The name of the run.");
-  v("classes", record.classes, kNoUnit, "Names of the classes or labels.");
+  v("name", record.name, "The name of the run.");
+  v("classes", record.classes, "Names of the classes or labels.");
   v("replicas", record.replicas, "replicas", "Replicas of all workers.");
   v("global_batch", record.global_batch, kSamples, "Samples of a step.");
   v("steps_per_epoch", record.steps_per_epoch, kSteps, "Steps of an epoch.");
   v("total_steps", record.total_steps, kSteps, "Steps that the config asks for.");
-  v("sessions", record.sessions, kNoUnit, "The processes that trained the run, in their order.");
-  v.when_present("best", record.best, kNoUnit, "The best checkpoint.");
-  v.when_present("finished", record.finished, kNoUnit,
-                 "The end of a run that has ended by itself.");
+  v("sessions", record.sessions, "The processes that trained the run, in their order.");
+  v.when_present("best", record.best, "The best checkpoint.");
+  v.when_present("finished", record.finished, "The end of a run that has ended by itself.");
 }
 
 std::optional<RunRecord> read_run_record(const Path& run) {

@@ -24,7 +24,7 @@ StepMeans make_step_means(const engine::StepTimes& times, const std::vector<std:
 }
 
 void fields(FieldVisitor& v, RankMeans& rank) {
-  v.when_present("name", rank.name, kNoUnit, "The name of the rank.");
+  v.when_present("name", rank.name, "The name of the rank.");
   for (const engine::StepPhase phase : engine::kAllStepPhases) {
     v(engine::column_name(phase).c_str(), rank.times[phase], kSeconds,
       concat("Mean time of a step in the phase ", spell(phase), ".").c_str());
@@ -33,23 +33,22 @@ void fields(FieldVisitor& v, RankMeans& rank) {
 
 void fields(FieldVisitor& v, StepMeans& means) {
   v("steps", means.steps, kSteps, "Steps that were timed.");
-  v("ranks", means.ranks, kNoUnit, "The times of each rank.");
-  v("straggler", means.straggler, kNoUnit,
-    "The rank whose own time is far above that of the others.");
+  v("ranks", means.ranks, "The times of each rank.");
+  v("straggler", means.straggler, "The rank whose own time is far above that of the others.");
 }
 
 void fields(FieldVisitor& v, engine::Straggler& straggler) {
-  v("rank", straggler.rank, kNoUnit, "The number of the rank, from 0.");
+  v("rank", straggler.rank, "The number of the rank, from 0.");
   v("own_seconds", straggler.seconds, kSeconds,
     "Its time in a step without sums over ranks and waiting for them.");
   v("others_seconds", straggler.others, kSeconds, "The median of the other ranks.");
-  v("phase", straggler.phase, kNoUnit, "The phase in which it loses most.");
+  v("phase", straggler.phase, "The phase in which it loses most.");
 }
 
 void fields(FieldVisitor& v, engine::DeviceUse& use) {
-  v("device", use.device, kNoUnit, "The name of the device.");
+  v("device", use.device, "The name of the device.");
   for (std::size_t i = 0; i < use.means.size(); ++i) {
-    v.when_present(engine::kDeviceMetrics[i].name, use.means[i], kNoUnit,
+    v.when_present(engine::kDeviceMetrics[i].name, use.means[i],
                    "Mean of the readings, in the unit of the name.");
   }
   v.when_present(engine::kDeviceEnergy, use.energy_joules, "J", "The energy that it used.");

@@ -4,24 +4,24 @@ namespace trainer::results {
 
 void fields(FieldVisitor& v, StartEvent& event) {
   v.event("start");
-  v("run", event.run, kNoUnit, "The run folder.");
+  v("run", event.run, "The run folder.");
   v("total_steps", event.total_steps, kSteps, "Steps that the config asks for.");
   v("steps_per_epoch", event.steps_per_epoch, kSteps, "Steps of an epoch.");
   v("first_step", event.first_step, kSteps, "Steps that were done before.");
   v("global_batch", event.global_batch, kSamples, "Samples of a step.");
   v("replicas", event.replicas, "replicas", "Replicas of all workers.");
-  v("passes_per_epoch", event.passes_per_epoch, kNoUnit,
+  v("passes_per_epoch", event.passes_per_epoch,
     "The number of times that an epoch uses each sample.");
-  v.when_present("weights", event.weights, kNoUnit, "The result of importing a weight file.");
+  v.when_present("weights", event.weights, "The result of importing a weight file.");
 }
 
 void fields(FieldVisitor& v, StepEvent& event) {
   v.event("step");
   v("step", event.step, kSteps, "Steps done.");
   v("epoch", event.epoch, "epochs", "Epochs done.");
-  v("loss", event.loss, kNoUnit, "Mean loss since the line before.");
+  v("loss", event.loss, "Mean loss since the line before.");
   v("accuracy", event.accuracy, kShare, "Accuracy since the line before.");
-  v("learning_rate", event.learning_rate, kNoUnit, "The learning rate of the step.");
+  v("learning_rate", event.learning_rate, "The learning rate of the step.");
   v("images_per_second", event.images_per_second, kImagesPerSecond,
     "Throughput since the line before.");
   v("steps_per_second", event.steps_per_second, Unit("steps/s", 0),
@@ -49,10 +49,10 @@ void fields(FieldVisitor& v, FurtherMetrics& metrics) {
 
 void fields(FieldVisitor& v, EvaluationEvent& event) {
   v.event("evaluation");
-  v("split", event.split, kNoUnit, "The evaluated split.");
+  v("split", event.split, "The evaluated split.");
   v("step", event.step, kSteps, "Steps done.");
   v("epoch", event.epoch, "epochs", "Epochs done.");
-  v("loss", event.metrics.loss, kNoUnit, "Mean loss of the samples.");
+  v("loss", event.metrics.loss, "Mean loss of the samples.");
   v("accuracy", event.metrics.accuracy, kShare, "Samples whose class is predicted right.");
   v("accuracy_low", event.metrics.accuracy_interval.low, kShare,
     "Lower end of the 95 % interval of the accuracy (Wilson).");
@@ -66,7 +66,7 @@ void fields(FieldVisitor& v, EvaluationEvent& event) {
 
 void fields(FieldVisitor& v, CheckpointEvent& event) {
   v.event("checkpoint");
-  v("path", event.path, kNoUnit, "The file of the checkpoint.");
+  v("path", event.path, "The file of the checkpoint.");
   v("step", event.step, kSteps, "Steps done.");
 }
 
@@ -77,32 +77,32 @@ void fields(FieldVisitor& v, Staleness& staleness) {
 }
 
 void fields(FieldVisitor& v, FinalMetrics& metrics) {
-  v("loss", metrics.loss, kNoUnit, "Mean loss of the samples.");
+  v("loss", metrics.loss, "Mean loss of the samples.");
   v("accuracy", metrics.accuracy, kShare, "Samples whose class is predicted right.");
   v("count", metrics.count, kSamples, "Samples of the split.");
 }
 
 void fields(FieldVisitor& v, FinishedEvent& event) {
   v.event("finished");
-  v("run", event.run, kNoUnit, "The run folder.");
+  v("run", event.run, "The run folder.");
   v("steps", event.steps, kSteps, "Steps of the run.");
   v("total_seconds", event.total_seconds, kSeconds, "Sum of the times of the steps.");
   v("wall_seconds", event.wall_seconds, kSeconds, "Time of training and evaluation.");
   v("images_per_second", event.images_per_second, kImagesPerSecond,
     "Global batch per mean time of a step.");
-  v("reason", event.reason, kNoUnit, "Why the run ended.");
-  v("metrics", event.metrics, kNoUnit, "Final metrics by split.");
-  v("parameters_sha256", event.parameters_sha256, kNoUnit, "Hash of the parameters.");
+  v("reason", event.reason, "Why the run ended.");
+  v("metrics", event.metrics, "Final metrics by split.");
+  v("parameters_sha256", event.parameters_sha256, "Hash of the parameters.");
   fields(v, event.rates);
-  v.when_present("best", event.best, kNoUnit, "The best checkpoint.");
+  v.when_present("best", event.best, "The best checkpoint.");
   v.when_present("skipped_updates", event.skipped_updates, kSteps,
                  "Steps whose float16 gradient overflowed.");
-  v.when_present("staleness", event.staleness, kNoUnit,
+  v.when_present("staleness", event.staleness,
                  "Staleness of the gradients, with parameter servers.");
-  v.when_present("input", event.input, kNoUnit, "How training data was prefetched.");
-  v.when_present("step_times", event.step_times, kNoUnit, "Mean times of a step.");
+  v.when_present("input", event.input, "How training data was prefetched.");
+  v.when_present("step_times", event.step_times, "Mean times of a step.");
   v.when_present("gap_seconds", event.gap_seconds, kSeconds, "Mean gap between steps on a device.");
-  v.when_present("devices", event.devices, kNoUnit, "Telemetry of the devices of this process.");
+  v.when_present("devices", event.devices, "Telemetry of the devices of this process.");
   v.when_present("energy_joules", event.energy_joules, "J", "Energy of all devices.");
   v.when_present("joules_per_image", event.joules_per_image, "J",
                  "Energy per image that was trained on.");
@@ -110,10 +110,10 @@ void fields(FieldVisitor& v, FinishedEvent& event) {
 
 void fields(FieldVisitor& v, TrackedEnd& end) {
   v("steps", end.steps, kSteps, "Steps of the run.");
-  v("reason", end.reason, kNoUnit, "Why the run ended.");
-  v("metrics", end.metrics, kNoUnit, "Final metrics by split and name.");
-  v("parameters_sha256", end.parameters_sha256, kNoUnit, "Hash of the parameters.");
-  v.when_present("best", end.best, kNoUnit, "The best checkpoint.");
+  v("reason", end.reason, "Why the run ended.");
+  v("metrics", end.metrics, "Final metrics by split and name.");
+  v("parameters_sha256", end.parameters_sha256, "Hash of the parameters.");
+  v.when_present("best", end.best, "The best checkpoint.");
 }
 
 }  // namespace trainer::results

@@ -98,7 +98,7 @@ struct Timed {
 template <class Event>
 void fields(FieldVisitor& v, Timed<Event>& timed) {
   fields(v, timed.event);
-  v.when_present("time", timed.time, kNoUnit, "The time of day, in UTC.");
+  v.when_present("time", timed.time, "The time of day, in UTC.");
 }
 
 struct TrackedEnd {

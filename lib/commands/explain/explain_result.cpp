@@ -19,9 +19,9 @@ std::string describe_kind(const Form& form) {
     case Form::Kind::kNumber:
       return "a number";
     case Form::Kind::kText:
-      return form.words.size() == 1   ? "the text " + form.words.front()
-             : form.words.empty() ? "a text"
-                                  : "one of " + join(form.words);
+      return form.words.size() == 1 ? "the text " + form.words.front()
+             : form.words.empty()   ? "a text"
+                                    : "one of " + join(form.words);
     case Form::Kind::kList:
       return concat("a list, each ", describe_kind(form.items.front()));
     case Form::Kind::kMap:

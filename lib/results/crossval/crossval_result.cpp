@@ -62,38 +62,38 @@ Table make_metric_table(const CrossvalResult& result, bool lists_folds) {
 }  // namespace
 
 void fields(FieldVisitor& v, FoldMetric& metric) {
-  v("mean", metric.estimate.mean, kNoUnit, "Mean over the folds that have the metric.");
-  v("low", metric.estimate.low, kNoUnit, "Lower end of its 95 % interval (Student).");
-  v("high", metric.estimate.high, kNoUnit, "Upper end of its 95 % interval (Student).");
-  v("all", metric.all, kNoUnit, "The value for all samples together.");
-  v("folds", metric.values, kNoUnit, "The value of each fold.");
-  v.when_present("all_low", metric.all_low, kNoUnit, "Lower end of the 95 % interval of `all`.");
-  v.when_present("all_high", metric.all_high, kNoUnit, "Upper end of the 95 % interval of `all`.");
+  v("mean", metric.estimate.mean, "Mean over the folds that have the metric.");
+  v("low", metric.estimate.low, "Lower end of its 95 % interval (Student).");
+  v("high", metric.estimate.high, "Upper end of its 95 % interval (Student).");
+  v("all", metric.all, "The value for all samples together.");
+  v("folds", metric.values, "The value of each fold.");
+  v.when_present("all_low", metric.all_low, "Lower end of the 95 % interval of `all`.");
+  v.when_present("all_high", metric.all_high, "Upper end of the 95 % interval of `all`.");
 }
 
 void fields(FieldVisitor& v, LabelMetrics& label) {
-  v("label", label.label, kNoUnit, "The name of the label.");
+  v("label", label.label, "The name of the label.");
   count_fields(v, label.counts);
-  v("auc", label.auc, kNoUnit, "Area under the ROC curve.");
-  v("average_precision", label.average_precision, kNoUnit, "Average precision.");
+  v("auc", label.auc, "Area under the ROC curve.");
+  v("average_precision", label.average_precision, "Average precision.");
 }
 
 void fields(FieldVisitor& v, FoldRun& run) {
-  v("fold", run.fold, kNoUnit, "The number of the fold, from 1.");
+  v("fold", run.fold, "The number of the fold, from 1.");
   v("step", run.step, kSteps, "The step of the checkpoint of its run.");
   v("count", run.count, kSamples, "Samples of the fold.");
 }
 
 void fields(FieldVisitor& v, CrossvalResult& result) {
   v.event("crossval");
-  v("name", result.name, kNoUnit, "The name of the config.");
-  v("checkpoint", result.checkpoint, kNoUnit, "The checkpoint of each run.");
+  v("name", result.name, "The name of the config.");
+  v("checkpoint", result.checkpoint, "The checkpoint of each run.");
   v("count", result.count, kSamples, "Samples of all folds.");
-  v("metrics", result.metrics, kNoUnit, "Metrics over the folds, by name.");
-  v("folds", result.folds, kNoUnit, "The run of each fold.");
-  v("classes", result.classes, kNoUnit, "Names of the classes or labels.");
+  v("metrics", result.metrics, "Metrics over the folds, by name.");
+  v("folds", result.folds, "The run of each fold.");
+  v("classes", result.classes, "Names of the classes or labels.");
   fields(v, result.confusion);
-  v.when_present("labels", result.labels, kNoUnit, "Metrics of each label.");
+  v.when_present("labels", result.labels, "Metrics of each label.");
   fields(v, result.decisions);
 }
 

@@ -155,7 +155,7 @@ Document show_point(const CostReport& report, bool brief) { return show_costs(re
 
 void fields(FieldVisitor& v, FoldCalibration& calibration) {
   v("temperature", calibration.temperature, kTemperature, "Fitted to all samples.");
-  v("contradiction", calibration.contradiction, kNoUnit, kContradictionMeaning);
+  v("contradiction", calibration.contradiction, kContradictionMeaning);
   v("fold_temperatures", calibration.temperatures, kTemperature,
     "By fold, fitted to the other folds.");
   fields(v, calibration.change);
@@ -163,15 +163,15 @@ void fields(FieldVisitor& v, FoldCalibration& calibration) {
 
 void fields(FieldVisitor& v, FoldOperatingPoint& point) {
   threshold_fields(v, point);
-  v("fold_log_odds", point.fold_log_odds, kNoUnit, "Thresholds by fold, found on the other folds.");
-  v("found", point.found, kNoUnit, "All samples, by the threshold that was found on them.");
-  v("counts", point.counts, kNoUnit, "All samples, by the threshold of the other folds.");
+  v("fold_log_odds", point.fold_log_odds, "Thresholds by fold, found on the other folds.");
+  v("found", point.found, "All samples, by the threshold that was found on them.");
+  v("counts", point.counts, "All samples, by the threshold of the other folds.");
 }
 
 void fields(FieldVisitor& v, FoldDecisions& decisions) {
-  v.when_present("calibration", decisions.calibration, kNoUnit, "The temperature.");
-  v.when_present("curves", decisions.curves, kNoUnit, "The curves, with some of their points.");
-  v.when_present("operating_point", decisions.operating_point, kNoUnit,
+  v.when_present("calibration", decisions.calibration, "The temperature.");
+  v.when_present("curves", decisions.curves, "The curves, with some of their points.");
+  v.when_present("operating_point", decisions.operating_point,
                  "The threshold, or the costs of all classes.");
 }
 

@@ -62,11 +62,11 @@ void fields(FieldVisitor& v, AbstentionReport& report) {
   v("confidence", report.confidence, kShare,
     "Samples of a smaller confidence get no class; null: none gets one.");
   v("temperature", report.temperature, kTemperature, "The temperature of the probabilities.");
-  v("operating_point", report.criterion, kNoUnit, "The criterion that decides about the class.");
-  v("validation", report.validation, kNoUnit, "The samples on which the confidence was found.");
-  v("split", report.split, kNoUnit, "The evaluated split.");
-  v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
-  v("answers", report.answers, kNoUnit, "Its samples.");
+  v("operating_point", report.criterion, "The criterion that decides about the class.");
+  v("validation", report.validation, "The samples on which the confidence was found.");
+  v("split", report.split, "The evaluated split.");
+  v("contradiction", report.contradiction, kContradictionMeaning);
+  v("answers", report.answers, "Its samples.");
 }
 
 AbstentionReport make_abstention_report(double error, const PredictOptions& options,

@@ -54,35 +54,35 @@ void fields(FieldVisitor& v, engine::ReliabilityBin& bin) {
 
 void fields(FieldVisitor& v, engine::Reliability& measured) {
   engine::Interval& interval = measured.expected_calibration_error_interval;
-  v("negative_log_likelihood", measured.negative_log_likelihood, kNoUnit,
+  v("negative_log_likelihood", measured.negative_log_likelihood,
     "Mean negative log-likelihood of the labels.");
   v("expected_calibration_error", measured.expected_calibration_error, kShare,
     "Mean distance of confidence and accuracy over the bins.");
   v("expected_calibration_error_low", interval.low, kShare, "Lower end of its 95 % interval.");
   v("expected_calibration_error_high", interval.high, kShare, "Upper end of its 95 % interval.");
   v("confidence", measured.confidence, kShare, "Mean confidence.");
-  v("bins", measured.bins, kNoUnit, "The reliability diagram.");
+  v("bins", measured.bins, "The reliability diagram.");
 }
 
 void fields(FieldVisitor& v, ReliabilityChange& change) {
   v("samples", change.before.samples, kSamples, "Samples that are measured.");
   v("correct", change.before.correct, kSamples, "Those that are predicted right.");
-  v("before", change.before, kNoUnit, "Without the temperature.");
-  v("after", change.after, kNoUnit, "With the temperature.");
+  v("before", change.before, "Without the temperature.");
+  v("after", change.after, "With the temperature.");
 }
 
 void fields(FieldVisitor& v, CalibrationReport::Fitted& fitted) {
-  v("split", fitted.split, kNoUnit, "The split to which the temperature was fitted.");
+  v("split", fitted.split, "The split to which the temperature was fitted.");
   v("samples", fitted.samples, kSamples, "Its samples.");
-  v("negative_log_likelihood_before", fitted.loss_before, kNoUnit, "Without the temperature.");
-  v("negative_log_likelihood_after", fitted.loss_after, kNoUnit, "With the temperature.");
+  v("negative_log_likelihood_before", fitted.loss_before, "Without the temperature.");
+  v("negative_log_likelihood_after", fitted.loss_after, "With the temperature.");
 }
 
 void fields(FieldVisitor& v, CalibrationReport& report) {
   v("temperature", report.temperature, kTemperature, "Divides the logits.");
-  v("fitted", report.fitted, kNoUnit, "The samples to which the temperature was fitted.");
-  v("split", report.split, kNoUnit, "The evaluated split.");
-  v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
+  v("fitted", report.fitted, "The samples to which the temperature was fitted.");
+  v("split", report.split, "The evaluated split.");
+  v("contradiction", report.contradiction, kContradictionMeaning);
   fields(v, report.change);
 }
 

@@ -133,18 +133,17 @@ void fields(FieldVisitor& v, CostedDecisions& decisions) {
 }
 
 void fields(FieldVisitor& v, CostReport& report) {
-  v("criterion", report.criterion, kNoUnit, "The criterion of --operating-point.");
-  v("classes", report.classes, kNoUnit, "Names of the classes.");
+  v("criterion", report.criterion, "The criterion of --operating-point.");
+  v("classes", report.classes, "Names of the classes.");
   v("costs", report.costs, Unit("cost", 0).never_null(),
     "A row per true class, with the cost of each decided class.");
-  v("temperature", report.temperature, kNoUnit,
+  v("temperature", report.temperature,
     "The temperature of the probabilities; null if each fold has its own.");
-  v("split", report.split, kNoUnit, "The evaluated samples.");
-  v("contradiction", report.contradiction, kNoUnit, kContradictionMeaning);
+  v("split", report.split, "The evaluated samples.");
+  v("contradiction", report.contradiction, kContradictionMeaning);
   v("samples", report.samples, kSamples, "Their number.");
-  v("likeliest", report.likeliest, kNoUnit, "Decisions for the class of the largest probability.");
-  v("least_cost", report.least_cost, kNoUnit,
-    "Decisions for the class of the least expected cost.");
+  v("likeliest", report.likeliest, "Decisions for the class of the largest probability.");
+  v("least_cost", report.least_cost, "Decisions for the class of the least expected cost.");
 }
 
 std::string find_cost_file(const std::string& criterion) {

@@ -77,7 +77,7 @@ void fields(FieldVisitor& v, engine::PrecisionRecallPoint& point) {
 }
 
 void fields(FieldVisitor& v, ClassCurves& curves) {
-  v("class", curves.name, kNoUnit, "The class or label that is positive.");
+  v("class", curves.name, "The class or label that is positive.");
   v("positives", curves.positives, kSamples, "Samples of the class.");
   v("negatives", curves.negatives, kSamples, "The other samples.");
   v("roc_auc", curves.roc_area.area, kShare, "Area under the ROC curve.");
@@ -86,13 +86,13 @@ void fields(FieldVisitor& v, ClassCurves& curves) {
   v("roc_auc_high", curves.roc_area.interval.high, kShare,
     "Upper end of its 95 % interval (DeLong).");
   v("average_precision", curves.average_precision, kShare, "Average precision.");
-  v("roc", curves.roc, kNoUnit, "Points of the ROC curve.");
-  v("precision_recall", curves.precision_recall, kNoUnit, "Points of the precision-recall curve.");
+  v("roc", curves.roc, "Points of the ROC curve.");
+  v("precision_recall", curves.precision_recall, "Points of the precision-recall curve.");
 }
 
 void fields(FieldVisitor& v, CurvesReport& report) {
-  v("split", report.split, kNoUnit, "The evaluated samples.");
-  v("classes", report.classes, kNoUnit, "The curves of each class against the rest.");
+  v("split", report.split, "The evaluated samples.");
+  v("classes", report.classes, "The curves of each class against the rest.");
 }
 
 std::int64_t find_curve_class(const std::vector<std::string>& classes,

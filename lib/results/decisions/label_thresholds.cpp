@@ -7,16 +7,16 @@
 namespace trainer::results {
 
 void fields(FieldVisitor& v, StoredThresholds::Label& label) {
-  v("label", label.label, kNoUnit, "The name of the label.");
+  v("label", label.label, "The name of the label.");
   v.derived("probability", sigmoid(label.logit), kShare,
             "The probability above which it is predicted.");
   v("logit", label.logit, Unit("").never_null(), "The logit above which it is predicted.");
 }
 
 void fields(FieldVisitor& v, StoredThresholds& thresholds) {
-  v("goal", thresholds.goal, kNoUnit, "The goal of --thresholds.");
-  v("split", thresholds.split, kNoUnit, "The split on which the thresholds were found.");
-  v("labels", thresholds.labels, kNoUnit, "The threshold of each label.");
+  v("goal", thresholds.goal, "The goal of --thresholds.");
+  v("split", thresholds.split, "The split on which the thresholds were found.");
+  v("labels", thresholds.labels, "The threshold of each label.");
 }
 
 Document show_thresholds(const StoredThresholds& thresholds, const std::string& source) {

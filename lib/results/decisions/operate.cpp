@@ -52,25 +52,25 @@ void fields(FieldVisitor& v, engine::OperatingCounts& counts) {
 }
 
 void threshold_fields(FieldVisitor& v, MeasuredThreshold& threshold) {
-  v("criterion", threshold.criterion, kNoUnit, "The criterion of --operating-point.");
-  v("positive_class", threshold.positive_class, kNoUnit, "The name of the positive class.");
+  v("criterion", threshold.criterion, "The criterion of --operating-point.");
+  v("positive_class", threshold.positive_class, "The name of the positive class.");
   v("positive_index", threshold.positive_index, Unit("index", 0), "Its index.");
-  v("log_odds", threshold.log_odds, kNoUnit,
+  v("log_odds", threshold.log_odds,
     "Samples are positive from this logarithm of the odds on, without a temperature; null: none "
     "is.");
   const double odds = threshold.log_odds / threshold.temperature.value_or(1);
   v.derived("probability", std::isfinite(odds) ? sigmoid(odds) : std::nan(""), kShare,
             "Its probability at the temperature.");
-  v("temperature", threshold.temperature, kNoUnit,
+  v("temperature", threshold.temperature,
     "The temperature of the probability; null for odds without one.");
-  v("contradiction", threshold.contradiction, kNoUnit, kContradictionMeaning);
+  v("contradiction", threshold.contradiction, kContradictionMeaning);
 }
 
 void fields(FieldVisitor& v, OperatingReport& report) {
   threshold_fields(v, report);
-  v("validation", report.found, kNoUnit, "The samples on which the threshold was found.");
-  v("split", report.split, kNoUnit, "The evaluated split.");
-  v("counts", report.counts, kNoUnit, "Its samples.");
+  v("validation", report.found, "The samples on which the threshold was found.");
+  v("split", report.split, "The evaluated split.");
+  v("counts", report.counts, "Its samples.");
 }
 
 engine::OperatingCriterion read_operating_criterion(const std::string& text) {

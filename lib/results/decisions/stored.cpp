@@ -4,8 +4,8 @@ namespace trainer::results {
 
 void fields(FieldVisitor& v, StoredOrigin& origin) {
   v("step", origin.step, kSteps, "The step of the checkpoint.");
-  v("tensors_sha256", origin.tensors_sha256, kNoUnit, "Hash of the parameters and statistics.");
-  v("flip", origin.flip, kNoUnit, "Whether mirror images were used too (--flip).");
+  v("tensors_sha256", origin.tensors_sha256, "Hash of the parameters and statistics.");
+  v("flip", origin.flip, "Whether mirror images were used too (--flip).");
 }
 
 }  // namespace trainer::results

@@ -43,10 +43,10 @@ struct ResultEvent {
 };
 template <class Result>
 void fields(FieldVisitor& v, ResultEvent<Result>& event) {
-  v("event", event.event, kNoUnit, "The kind of line.");
-  v("run", event.run, kNoUnit, "The run or the checkpoint.");
+  v("event", event.event, "The kind of line.");
+  v("run", event.run, "The run or the checkpoint.");
   fields(v, event.result);
-  v("stored", event.stored, kNoUnit, "The file of the run that has the result.");
+  v("stored", event.stored, "The file of the run that has the result.");
 }
 
 }  // namespace trainer::results

@@ -6,7 +6,7 @@
 namespace trainer::results {
 
 void fields(FieldVisitor& v, NamedClass& row) {
-  v("class", row.name, kNoUnit, "The name of the class.");
+  v("class", row.name, "The name of the class.");
   v("precision", row.scores.precision, kShare, "Samples of the class among those predicted so.");
   v("recall", row.scores.recall, kShare, "Samples of the class that are predicted so.");
   v("f1", row.scores.f1, kShare, "The harmonic mean of precision and recall.");
@@ -14,7 +14,7 @@ void fields(FieldVisitor& v, NamedClass& row) {
 }
 
 void fields(FieldVisitor& v, NamedLabel& label) {
-  v("label", label.name, kNoUnit, "The name of the label.");
+  v("label", label.name, "The name of the label.");
   v("threshold", label.threshold, kShare, "The probability above which it is predicted.");
   v.derived("precision", label.result.precision(), kShare,
             "Samples with the label among those predicted so.");
@@ -56,22 +56,22 @@ EvaluatedEvent make_event(const EvaluationReport& report) {
 
 void fields(FieldVisitor& v, EvaluatedEvent& event) {
   v.event("evaluated");
-  v("run", event.run, kNoUnit, "The run or the checkpoint.");
+  v("run", event.run, "The run or the checkpoint.");
   v("step", event.step, kSteps, "The step of the checkpoint.");
-  v("split", event.split, kNoUnit, "The evaluated split.");
-  v("loss", event.loss, kNoUnit, "Mean loss of the samples.");
+  v("split", event.split, "The evaluated split.");
+  v("loss", event.loss, "Mean loss of the samples.");
   v("accuracy", event.accuracy, kShare, "Samples whose class is predicted right.");
   v("accuracy_low", event.accuracy_low, kShare,
     "Lower end of the 95 % interval of the accuracy (Wilson).");
   v("accuracy_high", event.accuracy_high, kShare,
     "Upper end of the 95 % interval of the accuracy (Wilson).");
   v("count", event.count, kSamples, "Samples of the split.");
-  v.when_present("checkpoint", event.checkpoint, kNoUnit, "The checkpoint that was asked for.");
+  v.when_present("checkpoint", event.checkpoint, "The checkpoint that was asked for.");
   fields(v, event.further);
-  v.when_present("thresholds", event.thresholds, kNoUnit,
+  v.when_present("thresholds", event.thresholds,
                  "The goal by which the thresholds of the labels were found.");
-  v.when_present("per_label", event.per_label, kNoUnit, "Results of each label.");
-  v.when_present("per_class", event.per_class, kNoUnit, "Scores of each class.");
+  v.when_present("per_label", event.per_label, "Results of each label.");
+  v.when_present("per_class", event.per_class, "Scores of each class.");
   fields(v, event.confusion);
 }
 

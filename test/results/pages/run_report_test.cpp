@@ -307,7 +307,8 @@ TEST_CASE(
   CHECK(contains(render_page(run), "30441.0 with cached features"));
   CHECK_FALSE(contains(render_page(run), "were computed"));
   run.finished->rates.computing = 90.9;
-  CHECK(contains(render_page(run), "90.9 while features were computed, 30441.0 with cached features"));
+  CHECK(contains(render_page(run),
+                 "90.9 while features were computed, 30441.0 with cached features"));
 }
 
 TEST_CASE("run report has the warnings and notes about the data") {
