@@ -15,6 +15,7 @@ check_style() {
   scripts/check_layers.py
   scripts/check_docs.py
   scripts/check_words.py
+  scripts/check_keys.py
   scripts/format.sh --check
 }
 
