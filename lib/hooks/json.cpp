@@ -1,14 +1,11 @@
-#include "base/formats/json.h"
-
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
-#include "results/json.h"
+#include "results/print_json.h"
 #include "results/train_events.h"
 
 namespace trainer::hooks {
@@ -104,7 +101,7 @@ class JsonHook : public Hook {
   template <class Event>
   void write(const Event& event) {
     const std::string time = clock_ ? utc_time(clock_()) : "";
-    write_event(out_, results::to_json(results::Timed<Event>{event, time}));
+    results::print_json(results::Timed<Event>{event, time}, out_);
     if (!out_ && (errno == EPIPE || errno == EIO) && output_closed_)
       std::exchange(output_closed_, {})();
   }

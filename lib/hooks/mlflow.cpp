@@ -1,4 +1,3 @@
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
@@ -9,7 +8,7 @@
 #include "hooks/mlflow/sender.h"
 #include "hooks/summary_window.h"
 #include "http/certificates.h"
-#include "results/json.h"
+#include "results/print_json.h"
 #include "results/train_events.h"
 
 namespace trainer::hooks {
@@ -96,8 +95,7 @@ class MlflowHook final : public Hook {
     if (!sender_) return;
     const bool is_interrupted = finish.reason == FinishReason::kInterrupted;
     mlflow::RunEnd end{is_interrupted ? "KILLED" : "FINISHED", {}};
-    end.artifacts.push_back(
-        {"final_metrics.json", to_json_line(results::to_json(make_end(finish))) + "\n"});
+    end.artifacts.push_back({"final_metrics.json", results::to_line(make_end(finish))});
     add_report(end);
     close(std::move(end));
   }

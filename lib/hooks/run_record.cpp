@@ -1,12 +1,10 @@
 #include "hooks/run_record.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
-#include "base/formats/json.h"
 #include "base/process/process.h"
 #include "hooks/input_throughput.h"
-#include "results/json.h"
+#include "results/print_json.h"
 #include "results/run_record.h"
 
 namespace trainer::hooks {
@@ -82,8 +80,7 @@ class RunRecordHook final : public Hook {
 
   void write() {
     record_.sessions.back().peak_memory_bytes = peak_memory_bytes();
-    write_file_atomic(folder_ / results::kRunRecordFile,
-                      to_json_line(results::to_json(record_)) + "\n");
+    write_file_atomic(folder_ / results::kRunRecordFile, results::to_line(record_));
   }
 
   Path folder_;

@@ -4,12 +4,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "commands/crossval/crossval.h"
 #include "commands/new/image_config.h"
 #include "commands/sweep/sweep_print.h"
-#include "results/json.h"
 #include "results/pages/html.h"
+#include "results/print_json.h"
 #include "results/sweeps/table.h"
 
 namespace trainer::commands {
@@ -51,7 +50,7 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
       arguments.decisions, context.warn);
   results::write_crossval_report(summary, {}, plan.folder, report);
   if (arguments.json) {
-    write_event(context.out, results::to_json(result));
+    results::print_json(result, context.out);
   } else {
     if (!arguments.quiet && !arguments.collect) context.out << '\n';
     results::print_crossval(result, plan.folder, arguments.quiet, context.out);

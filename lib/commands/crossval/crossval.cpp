@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "results/evaluation/find_class.h"
-#include "results/json.h"
+#include "results/print_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {
@@ -208,8 +206,7 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
   result.labels = make_label_metrics(folds, all, result);
   if (result.labels.empty()) result.confusion = results::count_confusions(all.confusion);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
-  write_file_atomic(plan.folder / results::kCrossvalFile,
-                    to_json_line(results::to_json(result)) + "\n");
+  write_file_atomic(plan.folder / results::kCrossvalFile, results::to_line(result));
   return result;
 }
 

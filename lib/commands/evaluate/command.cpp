@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
-#include "base/formats/json.h"
 #include "commands/evaluate/decisions.h"
 #include "commands/evaluate/follow.h"
 #include "engine/evaluate.h"
@@ -15,7 +14,7 @@
 #include "inference/predict/ensemble.h"
 #include "model/build_model.h"
 #include "results/evaluation/evaluated_event.h"
-#include "results/json.h"
+#include "results/print_json.h"
 #include "train/open.h"
 #include "train/signals.h"
 
@@ -84,7 +83,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   const results::EvaluationReport report{
       run, opened.step, opened.checkpoint, split.split, split.data.classes, *metrics, thresholds};
   if (arguments.json) {
-    write_event(context.out, results::to_json(results::make_event(report)));
+    results::print_json(results::make_event(report), context.out);
   } else {
     context.out << results::render_text(results::describe_evaluation(report, arguments.quiet));
   }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "inference/decisions/scored_split.h"
 #include "inference/decisions/stored_decisions.h"
@@ -14,6 +13,7 @@
 #include "results/decisions/curves.h"
 #include "results/decisions/operate.h"
 #include "results/evaluation/find_class.h"
+#include "results/print_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -110,8 +110,8 @@ void Decisions::print(const DecisionOutput& output, const char* event, const Rep
                       const std::string& stored, const Show& show) const {
   if (output.json) {
     const auto file = stored.empty() ? std::nullopt : std::optional(stored);
-    return write_event(output.out, results::to_json(results::ResultEvent<Report>{event, output.run,
-                                                                                 report, file}));
+    return results::print_json(results::ResultEvent<Report>{event, output.run, report, file},
+                               output.out);
   }
   output.out << (output.quiet ? "" : "\n")
              << results::render_text(show(stored.empty() ? "" : "; stored in " + stored));

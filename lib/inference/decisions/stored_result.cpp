@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -32,7 +31,7 @@ results::StoredOrigin make_origin(const OpenedModel& opened, bool flip) {
 }
 
 std::string write_stored(const OpenedModel& opened, const std::string& name,
-                         const OrderedJson& content) {
+                         const std::string& line) {
   const std::optional<Path> run = find_run_folder(opened);
   if (!run) return "";
   const Path file = *run / name;
@@ -41,7 +40,7 @@ std::string write_stored(const OpenedModel& opened, const std::string& name,
                     "is a link inside a run folder, and the result would be written to what it "
                     "points to; remove the link");
   }
-  write_file_atomic(file, to_json_line(content) + "\n");
+  write_file_atomic(file, line);
   return file.string();
 }
 

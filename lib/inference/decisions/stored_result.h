@@ -11,6 +11,7 @@
 #include "inference/open_model/open_model.h"
 #include "results/decisions/stored.h"
 #include "results/json.h"
+#include "results/print_json.h"
 #include "results/run_files/result_files.h"
 
 namespace trainer::inference {
@@ -28,13 +29,13 @@ results::StoredOrigin make_origin(const OpenedModel& opened, bool flip);
 // folder. The file is replaced as a whole, so that readers and other writers need no lock. Throws
 // DataError for a link in its place.
 std::string write_stored(const OpenedModel& opened, const std::string& name,
-                         const nlohmann::ordered_json& content);
+                         const std::string& line);
 // Writes the result with its origin.
 template <class Result>
 std::string store_result(const OpenedModel& opened, bool flip, const std::string& name,
                          const Result& result) {
   return write_stored(opened, name,
-                      results::to_json(results::Stored<Result>{make_origin(opened, flip), result}));
+                      results::to_line(results::Stored<Result>{make_origin(opened, flip), result}));
 }
 
 // Returns the command by which evaluate, with this option, writes a result of the model anew.
