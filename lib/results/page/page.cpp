@@ -1,14 +1,10 @@
 #include "results/page/page.h"
 
-#include <cmath>
-#include <map>
-
 #include "base/error.h"
+#include "results/page/svg.h"
 
 namespace trainer::results {
 namespace {
-
-constexpr std::size_t kMaxNarrowColumns = 10;  // that fit onto a printed page in the usual size
 
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#59636e;--paper:#ffffff;--line:#d0d7de;--band:#f3f5f7;--link:#0b62c4}
@@ -60,11 +56,6 @@ ul.samples li{font-size:8pt}
 }
 )";
 
-std::string cell(const char* tag, const std::string& text, bool is_number, const char* more = "") {
-  return concat("<", tag, more, is_number ? " class=\"n\"" : "", ">", escape_markup(text), "</",
-                tag, ">");
-}
-
 }  // namespace
 
 std::string page(const std::string& title, const std::string& body) {
@@ -76,69 +67,6 @@ std::string page(const std::string& title, const std::string& body) {
       escape_markup(title), "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>", kStyle,
       "</style>\n</head>\n<body>\n<main>\n<h1>", escape_markup(title), "</h1>\n", body,
       "</main>\n</body>\n</html>\n");
-}
-
-std::string heading(const std::string& text) { return "<h2>" + escape_markup(text) + "</h2>\n"; }
-
-std::string subheading(const std::string& text) { return "<h3>" + escape_markup(text) + "</h3>\n"; }
-
-// What is wider than the screen scrolls, also by the keyboard.
-std::string table(const std::string& caption, const Cells& cells, std::size_t numbers) {
-  std::string text = concat("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-                            escape_markup(caption), "\">\n<table",
-                            cells.front().size() > kMaxNarrowColumns ? " class=\"wide\"" : "",
-                            ">\n<caption>", escape_markup(caption), "</caption>\n<thead><tr>");
-  for (std::size_t i = 0; i < cells.front().size(); ++i) {
-    text += cell("th", cells.front()[i], i >= numbers, " scope=\"col\"");
-  }
-  text += "</tr></thead>\n<tbody>\n";
-  for (std::size_t row = 1; row < cells.size(); ++row) {
-    text += "<tr>";
-    for (std::size_t i = 0; i < cells[row].size(); ++i) {
-      text += i == 0 ? cell("th", cells[row][i], numbers == 0, " scope=\"row\"")
-                     : cell("td", cells[row][i], i >= numbers);
-    }
-    text += "</tr>\n";
-  }
-  return text + "</tbody>\n</table>\n</div>\n";
-}
-
-std::string list(const std::string& caption,
-                 const std::vector<std::pair<std::string, std::string>>& entries) {
-  Cells cells{{"name", "value"}};
-  for (const auto& [name, value] : entries) cells.push_back({name, value});
-  return table(caption, cells, 2);
-}
-
-std::string folded(const std::string& summary, const std::string& content) {
-  return concat("<details><summary>", escape_markup(summary), "</summary>\n", content,
-                "</details>\n");
-}
-
-std::string figure(const Chart& chart) {
-  std::map<double, std::vector<std::string>> rows;  // by x
-  Cells cells{{chart.x_label}};
-  for (std::size_t i = 0; i < chart.series.size(); ++i) {
-    cells.front().push_back(chart.series[i].name);
-    for (const auto& [x, y] : drawn_points(chart.series[i])) {
-      std::vector<std::string>& row = rows[x];
-      row.resize(chart.series.size());
-      if (std::isfinite(y)) row[i] = chart_number(y);
-    }
-  }
-  for (const auto& [x, values] : rows) {
-    cells.push_back({chart_number(x)});
-    cells.back().insert(cells.back().end(), values.begin(), values.end());
-  }
-  return concat("<figure>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
-                escape_markup(chart.title), "\">\n", line_chart(chart), "</div>\n",
-                folded("Numbers: " + chart.title, table(chart.y_label, cells, 0)), "</figure>\n");
-}
-
-std::string chart_grid(const std::vector<Chart>& charts) {
-  std::string text = "<div class=\"charts\">\n";
-  for (const Chart& chart : charts) text += figure(chart);
-  return text + "</div>\n";
 }
 
 }  // namespace trainer::results

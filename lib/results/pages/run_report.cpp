@@ -5,7 +5,7 @@
 #include "base/formats/duration.h"
 #include "base/text.h"
 #include "engine/metrics/metrics.h"
-#include "results/evaluation/class_tables.h"
+#include "results/evaluation/evaluation_report.h"
 #include "results/evaluation/find_class.h"
 #include "results/pages/html.h"
 #include "results/pages/sections.h"
