@@ -33,7 +33,7 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
   results::write_tables(summary, plan.folder);
   const Path report = plan.folder / "report.html";
   if (missing > 0) {
-    results::write_sweep_report(summary, plan.folder, report);
+    results::write_report(results::sweep_report(summary), report, plan.folder);
     if (!arguments.json) {
       context.out << '\n';
       results::print_summary(summary, plan.folder, context.terminal_width(), context.out);
@@ -48,7 +48,7 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
   const results::CrossvalResult result = collect_folds(
       plan, arguments.best ? results::CheckpointChoice::kBest : results::CheckpointChoice::kLast,
       arguments.decisions, context.warn);
-  results::write_crossval_report(summary, {}, plan.folder, report);
+  results::write_report(results::crossval_report(summary, {}, plan.folder), report, plan.folder);
   if (arguments.json) {
     results::print_json(result, context.out);
   } else {

@@ -52,11 +52,10 @@ bool report_run(const ReportArguments& arguments, const Path& folder, const Path
   } else {
     mistakes = inference::find_mistakes(folder, mistake_options(arguments, context));
   }
-  results::write_run_report(run, mistakes, output);
-  if (!arguments.plots.empty() || arguments.output.empty()) {
-    results::write_run_plots(run,
-                             arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
-  }
+  std::optional<Path> plots;
+  if (!arguments.plots.empty()) plots = arguments.plots;
+  if (!plots && arguments.output.empty()) plots = folder / "plots";
+  results::write_report(results::run_report(run, mistakes), output, plots);
   return check_mistakes(mistakes, context);
 }
 
@@ -88,7 +87,7 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
                           : results::ScoredCheckpoint::kLast;
   const results::Summary summary =
       results::summarize(plan, results::collect(plan), arguments.to_accuracy, scored);
-  results::write_crossval_report(summary, folds, folder, output);
+  results::write_report(results::crossval_report(summary, folds, folder), output, folder);
   return is_whole && check_points(summary, context);
 }
 
@@ -99,7 +98,7 @@ bool report_sweep(const ReportArguments& arguments, const Path& folder, const Pa
   const results::Summary summary = results::summarize(
       plan, results::collect(plan), arguments.to_accuracy,
       arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest);
-  results::write_sweep_report(summary, folder, output);
+  results::write_report(results::sweep_report(summary), output, folder);
   return check_points(summary, context);
 }
 

@@ -55,7 +55,7 @@ int execute(const SweepArguments& arguments, const Context& context) {
   const results::Summary summary =
       results::summarize(plan, std::move(points), arguments.to_accuracy, checkpoint);
   results::write_tables(summary, plan.folder);
-  results::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  results::write_report(results::sweep_report(summary), plan.folder / "report.html", plan.folder);
   if (arguments.json) {
     context.out << results::table_json(summary) << std::endl;
   } else {

@@ -90,6 +90,9 @@ struct Document {
   void append(Document part);
 };
 
+// Returns the charts of a document outside of folded blocks.
+Charts list_charts(const Document& document);
+
 // Returns headings, paragraphs, notices, tables and matrices, line by line. Folded blocks are open.
 // Pictures, bars and charts are left out. Tables break their cells to fit into `columns`, the
 // width of a terminal.

@@ -66,6 +66,15 @@ void Document::append(Document part) {
   std::move(part.blocks.begin(), part.blocks.end(), std::back_inserter(blocks));
 }
 
+Charts list_charts(const Document& document) {
+  Charts all;
+  for (const Block& block : document.blocks) {
+    const auto* charts = std::get_if<Charts>(&block.content);
+    if (charts != nullptr) all.insert(all.end(), charts->begin(), charts->end());
+  }
+  return all;
+}
+
 std::string render_text(const Document& document, std::optional<int> columns) {
   TextWriter writer(columns);
   writer.write(document.blocks);

@@ -83,8 +83,8 @@ Document decisions_section(const FoldDecisions& decisions) {
 
 }  // namespace
 
-std::string crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
-                            const Path& folder) {
+Document crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                         const Path& folder) {
   const CrossvalResult result = read_crossval(folder);
   Document page{"Cross-validation " + summary.name};
   page.append(metrics_section(result));
@@ -95,13 +95,7 @@ std::string crossval_report(const Summary& summary, const std::vector<Mistakes>&
                               "` adds the mistakes of each fold, with heatmaps.")});
   }
   page.append(environment_section(summary));
-  return render_html(page);
-}
-
-void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
-                           const Path& folder, const Path& html) {
-  write_charts(list_charts(show_fold_decisions(read_crossval(folder).decisions, true)), folder);
-  write_file_atomic(html, crossval_report(summary, folds, folder));
+  return page;
 }
 
 }  // namespace trainer::results

@@ -117,13 +117,7 @@ Table gpu_table(const RunFiles& run) {
   return table;
 }
 
-}  // namespace
-
-std::string rank_name(const RunFiles& run, std::size_t rank) {
-  const bool has_name = rank < run.ranks.size() && !run.ranks[rank].empty();
-  return has_name ? run.ranks[rank] : concat("rank ", rank);
-}
-
+// Returns charts of what was measured: utilisation, memory, power, temperature.
 Charts device_charts(const RunFiles& run) {
   Charts charts;
   for (const Measure& measure : kMeasures) {
@@ -144,6 +138,13 @@ Charts device_charts(const RunFiles& run) {
     if (!chart.series.empty()) charts.push_back(std::move(chart));
   }
   return charts;
+}
+
+}  // namespace
+
+std::string rank_name(const RunFiles& run, std::size_t rank) {
+  const bool has_name = rank < run.ranks.size() && !run.ranks[rank].empty();
+  return has_name ? run.ranks[rank] : concat("rank ", rank);
 }
 
 Document device_section(const RunFiles& run) {

@@ -1,8 +1,7 @@
-// Reports of runs, sweeps and cross-validations as one HTML file each, without further files or
-// network.
+// Reports of runs, sweeps and cross-validations.
 #pragma once
 
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "results/document/document.h"
@@ -24,21 +23,17 @@ Charts sweep_curves(const Summary& summary);
 
 // Results, curves, confusion matrix, per-class table, mistakes, step time, devices, data,
 // environment and config.
-std::string run_report(const RunFiles& run, const Mistakes& mistakes);
+Document run_report(const RunFiles& run, const Mistakes& mistakes);
 // The best combination, table, curves, plots, verdicts, points and environment.
-std::string sweep_report(const Summary& summary);
+Document sweep_report(const Summary& summary);
 
 // Metrics, folds and probabilities by the crossval.json of the folder, the mistakes of the folds,
 // and the environment of the sweep over them. Throws DataError for a damaged file.
-std::string crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
-                            const Path& folder);
+Document crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
+                         const Path& folder);
 
-// Each replaces `html`; the plots of a sweep and of crossval also become <id>.svg in the folder.
-void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path& html);
-// Every chart of the run as <id>.svg in `folder`, which is made.
-void write_run_plots(const RunFiles& run, const Path& folder);
-void write_sweep_report(const Summary& summary, const Path& folder, const Path& html);
-void write_crossval_report(const Summary& summary, const std::vector<Mistakes>& folds,
-                           const Path& folder, const Path& html);
+// Replaces `html` by the page of the report. Writes its charts as <id>.svg into the folder `plots`,
+// if there is one, which is made.
+void write_report(const Document& report, const Path& html, const std::optional<Path>& plots);
 
 }  // namespace trainer::results

@@ -61,15 +61,6 @@ void append_costs(Document& section, const CostReport& report, const std::string
   section.add(Notice(report.contradiction));
 }
 
-Charts list_charts(const Document& document) {
-  Charts all;
-  for (const Block& block : document.blocks) {
-    const auto* charts = std::get_if<Charts>(&block.content);
-    if (charts != nullptr) all.insert(all.end(), charts->begin(), charts->end());
-  }
-  return all;
-}
-
 Document probabilities_section(const RunFiles& run) {
   const auto calibration = read_stored<CalibrationReport>(run, kCalibrationFile, "--calibrate");
   const auto curves = read_stored<CurvesReport>(run, kCurvesFile, "--curves");

@@ -250,7 +250,7 @@ Charts run_charts(const RunFiles& whole_run) {
   return charts;
 }
 
-std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
+Document run_report(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<ShownResult> shown = find_shown_result(run, mistakes);
   Document page{"Run " + run.name};
   if (const std::string result = describe_result(run, shown); !result.empty()) {
@@ -270,18 +270,7 @@ std::string run_report(const RunFiles& run, const Mistakes& mistakes) {
   page.add(make_list("What made the run", run.origin));
   page.add(Heading{"Config"});
   page.add(Folded{"Every value of the config", {{make_list("Config", run.config)}}});
-  return render_html(page);
-}
-
-void write_run_report(const RunFiles& run, const Mistakes& mistakes, const Path& html) {
-  write_file_atomic(html, run_report(run, mistakes));
-}
-
-void write_run_plots(const RunFiles& run, const Path& folder) {
-  std::filesystem::create_directories(folder);
-  write_charts(list_charts(probabilities_section(run)), folder);
-  write_charts(run_charts(run), folder);
-  write_charts(device_charts(run), folder);
+  return page;
 }
 
 }  // namespace trainer::results

@@ -17,8 +17,6 @@ std::string right_share(std::int64_t right, std::int64_t count);
 std::string rank_name(const RunFiles& run, std::size_t rank);
 // Splits, classes and files that were skipped or replaced.
 Document data_section(const RunFiles& run);
-// Charts of the GPUs that were measured: utilisation, memory, power, temperature.
-Charts device_charts(const RunFiles& run);
 // The use of each rank's and each GPU's time and memory, with charts of the GPUs.
 Document device_section(const RunFiles& run);
 // What `evaluate` has stored of calibration, curves, an operating point, abstention and thresholds
@@ -26,8 +24,6 @@ Document device_section(const RunFiles& run);
 Document probabilities_section(const RunFiles& run);
 // Adds the costs of few classes, and the decisions by them.
 void append_costs(Document& section, const CostReport& report, const std::string& source);
-// Returns the charts of a document.
-Charts list_charts(const Document& document);
 Document mistakes_section(const Mistakes& mistakes);
 // A bar per rank that is divided by phase, a table of the numbers, and the straggler.
 Document step_time_section(const RunFiles& run);

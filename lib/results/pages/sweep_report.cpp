@@ -262,7 +262,7 @@ Document environment_section(const Summary& summary) {
   return section;
 }
 
-std::string sweep_report(const Summary& summary) {
+Document sweep_report(const Summary& summary) {
   Document page{"Sweep " + summary.name};
   if (const std::string best = best_sentence(summary); !best.empty()) {
     page.add(Paragraph{best, Paragraph::Kind::kHeadline});
@@ -284,13 +284,7 @@ std::string sweep_report(const Summary& summary) {
   page.add(Heading{"Points"});
   page.add(points_table(summary));
   page.append(environment_section(summary));
-  return render_html(page);
-}
-
-void write_sweep_report(const Summary& summary, const Path& folder, const Path& html) {
-  write_charts(sweep_curves(summary), folder);
-  write_charts(sweep_charts(summary), folder);
-  write_file_atomic(html, sweep_report(summary));
+  return page;
 }
 
 }  // namespace trainer::results

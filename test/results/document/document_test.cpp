@@ -120,5 +120,18 @@ TEST_CASE("Document::append adds the blocks of another document after its own") 
   CHECK(render_text(document) == "first\nsecond\n");
 }
 
+TEST_CASE("list_charts returns all charts of a document but those of folded blocks") {
+  const auto charts = [](const char* id) { return Charts{{id, "title", "x", "y", {}}}; };
+  Document document;
+  document.add(charts("loss"));
+  document.add(Paragraph{"text"});
+  document.add(charts("accuracy"));
+  document.add(Folded{"more", {{charts("hidden")}}});
+  const Charts all = list_charts(document);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].id == "loss");
+  CHECK(all[1].id == "accuracy");
+}
+
 }  // namespace document_test
 }  // namespace trainer::results

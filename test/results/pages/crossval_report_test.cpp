@@ -19,7 +19,7 @@ std::string make_page(std::string json) {
   std::ofstream(folder.path() / "crossval.json") << json;
   Summary summary;
   summary.name = "faces";
-  return crossval_report(summary, {}, folder.path());
+  return render_html(crossval_report(summary, {}, folder.path()));
 }
 
 }  // namespace

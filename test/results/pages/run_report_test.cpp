@@ -24,7 +24,7 @@ RunFiles run_on_gpus() {
 }
 
 std::string render_page(const RunFiles& run, const Mistakes& mistakes = {}) {
-  return run_report(run, mistakes);
+  return render_html(run_report(run, mistakes));
 }
 
 using test::contains;

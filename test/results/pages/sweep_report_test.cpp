@@ -119,7 +119,7 @@ TEST_CASE(
   tie.rows[0].accuracy->mean = 0.8;
   tie.rows[0].loss = 0.1;
   CHECK(rank_rows(tie)[0] == 0);
-  const std::string page = sweep_report(summary);
+  const std::string page = render_html(sweep_report(summary));
   CHECK(contains(page, "<p>Images/s: steps with cached features.</p>"));
   CHECK(contains(page, "<p class=\"lead\"><b>Best: learning_rate=0.01, accuracy 80.00 %"));
   const auto find_row = [&](const char* rate) {
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(curves[1].series[3].name == "learning_rate=0.0001");
   for (int i = 0; i < 4; ++i) summary.points.push_back(summary.points[0]);
   CHECK(sweep_curves(summary)[0].series.size() == 6);
-  CHECK(contains(sweep_report(summary), "<p>The best 6 of 8 points.</p>"));
+  CHECK(contains(render_html(sweep_report(summary)), "<p>The best 6 of 8 points.</p>"));
 
   // Without accuracies, by loss.
   for (SummaryRow& row : summary.rows) row.accuracy.reset();
@@ -156,7 +156,7 @@ TEST_CASE(
   CHECK(rank_rows(summary) == std::vector<std::size_t>{3, 1, 2, 0, 4});
   CHECK(best_sentence(summary) == "Best: learning_rate=0.0001, loss 0.1000.");
   for (SummaryRow& row : summary.rows) row.verdict = "compute";
-  CHECK(contains(sweep_report(summary), "<p>All 5 combinations: compute.</p>"));
+  CHECK(contains(render_html(sweep_report(summary)), "<p>All 5 combinations: compute.</p>"));
 }
 
 }  // namespace trainer::results
