@@ -25,16 +25,12 @@ OTHER_FORMATS = {
 }
 WITHOUT_A_LIST = {
     "lib/commands/compare/predictions.cpp",
-    "lib/commands/devices/print_devices.cpp",
     "lib/commands/evaluate/follow.cpp",
     "lib/commands/explain/explain.cpp",
     "lib/commands/measure/measured.cpp",
-    "lib/commands/plan/plan_json.cpp",
     "lib/commands/plan/step_profile.cpp",
     "lib/commands/predict/labels.cpp",
     "lib/commands/predict/prediction_writer.cpp",
-    "lib/commands/report/command.cpp",
-    "lib/commands/suspects/suspects_print.cpp",
     "lib/commands/sweep/sweep.cpp",
     "lib/hooks/data_report.cpp",
     "lib/hooks/metrics_files.cpp",

@@ -27,7 +27,8 @@ class JsonHook : public Hook {
     step_ = info.first_step;
     interval_.emplace(log_every_, info.steps_per_epoch);
     write(results::StartEvent{info.dir, info.total_steps, info.steps_per_epoch, info.first_step,
-                              info.global_batch, info.replicas, info.passes_per_epoch, info.weights});
+                              info.global_batch, info.replicas, info.passes_per_epoch,
+                              info.weights});
   }
 
   Request on_step(const Progress& p) override {

@@ -1,9 +1,25 @@
 #include "results/run_record.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "results/json.h"
 
 namespace trainer::results {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Gives the keys that the record of an older version lacks the values of an empty one.
+template <class T>
+void add_missing_keys(Json& json) {
+  if (!json.is_object()) return;
+  Json complete = to_json(T{});
+  complete.update(json);
+  json = std::move(complete);
+}
+
+}  // namespace
 
 void fields(FieldVisitor& v, SplitSize& size) {
   v("samples", size.samples, kSamples, "Samples of the split.");
@@ -71,7 +87,12 @@ void fields(FieldVisitor& v, RunRecord& record) {
 }
 
 std::optional<RunRecord> read_run_record(const Path& run) {
-  return read_result<RunRecord>({(run / kRunRecordFile).string(), ""});
+  const JsonSource source{(run / kRunRecordFile).string(), ""};
+  std::optional<Json> json = read_json_file(source);
+  if (!json) return std::nullopt;
+  add_missing_keys<RunRecord>(*json);
+  for (Json& session : (*json)["sessions"]) add_missing_keys<RunSession>(session);
+  return from_json<RunRecord>(*json, source);
 }
 
 std::optional<RunRecord> find_run_record(const Path& run) {

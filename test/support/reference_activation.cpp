@@ -44,6 +44,8 @@ double activate(const Activation& a, double x) {
       return kSeluScale * (x > 0 ? x : kSeluAlpha * std::expm1(x));
     case Activation::Kind::kNegativePart:
       return std::min(x, 0.0);
+    case Activation::Kind::kSoftmax:  // an op of its own
+      break;
   }
   throw std::logic_error("unknown activation");
 }

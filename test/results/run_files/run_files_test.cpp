@@ -242,6 +242,19 @@ TEST_CASE("read_run names run.json and the key of a value that is damaged") {
   }
 }
 
+TEST_CASE("read_run reads the run.json of an older version, which lacks keys") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
+  for (const char* key : {"machine", "cores", "base", "price_per_hour"}) record.erase(key);
+  record["sessions"][0].erase("peak_memory_bytes");
+  write_file_atomic(folder.path() / "run.json", record.dump());
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.sessions == 1);
+  CHECK(run.peak_memory_bytes == 0);
+  CHECK(run.finished);
+}
+
 TEST_CASE("read_run ignores counts of the ledger that are too large") {
   const Folder folder;
   test::write_run(folder.path(), {});
