@@ -16,7 +16,8 @@ namespace trainer::results {
 namespace {
 
 using TrainLine =
-    Timed<std::variant<StartEvent, StepEvent, EvaluationEvent, CheckpointEvent, FinishedEvent>>;
+    std::variant<ModelEvent, Timed<StartEvent>, Timed<StepEvent>, Timed<EvaluationEvent>,
+                 Timed<CheckpointEvent>, Timed<FinishedEvent>>;
 using EvaluateLine =
     std::variant<EvaluatedEvent, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
                  ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;

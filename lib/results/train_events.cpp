@@ -15,6 +15,20 @@ void fields(FieldVisitor& v, StartEvent& event) {
   v.when_present("weights", event.weights, "The result of importing a weight file.");
 }
 
+void fields(FieldVisitor& v, MeasuredKeys& keys) {
+  v.when_present("parameters", keys.parameters, {"numbers", 0}, "Parameters of the model.");
+  v.when_present("trainable_parameters", keys.trainable_parameters, {"numbers", 0},
+                 "Parameters that are trained.");
+  v.when_present("flops", keys.flops, {"FLOP", 0}, "Forward operations of a sample.");
+  v("batch_size", keys.batch_size, kSamples, "Samples per replica.");
+  v.when_present("replicas", keys.replicas, {"replicas", 1}, "Replicas of the model.");
+}
+
+void fields(FieldVisitor& v, ModelEvent& event) {
+  v.event("model");
+  fields(v, event.keys);
+}
+
 void fields(FieldVisitor& v, StepEvent& event) {
   v.event("step");
   v("step", event.step, kSteps, "Steps done.");

@@ -23,6 +23,21 @@ struct StartEvent {
 };
 void fields(FieldVisitor& v, StartEvent& event);
 
+// The values that must be equal for two measured step times to be comparable: the model's size, the
+// batch size and the number of replicas. Only the batch size is set of what is not a training.
+struct MeasuredKeys {
+  std::optional<std::int64_t> parameters = {}, trainable_parameters = {}, flops = {};
+  std::int64_t batch_size = 0;
+  std::optional<std::int64_t> replicas = {};
+};
+void fields(FieldVisitor& v, MeasuredKeys& keys);
+
+// The line of `train --json` on the model.
+struct ModelEvent {
+  MeasuredKeys keys;
+};
+void fields(FieldVisitor& v, ModelEvent& event);
+
 struct StepEvent {
   std::int64_t step = 0;
   double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;

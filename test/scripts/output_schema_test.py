@@ -17,7 +17,7 @@ class OutputSchema(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.temporary.name)
         cls.run_dir = cls.folder / "run"
-        settings = ["data.limit=256", "train.max_steps=8", "run.log_every=2 steps", "run.evaluate_every=4 steps"]
+        settings = ["data.limit=256", "data.validation_split=0.2", "train.max_steps=8", "run.log_every=2 steps", "run.evaluate_every=4 steps"]
         cls.settings = [word for setting in settings for word in ("--set", setting)]
         cls.digits = {"DIGITS_DIR": str(cls.folder / "digits")}
         cls.lines = cls.run_json("train", "configs/digits.yaml", "--run-dir", cls.run_dir, *cls.settings)
@@ -49,7 +49,7 @@ class OutputSchema(unittest.TestCase):
         return json.loads((self.run_dir / file).read_text())
 
     def test_train_prints_what_its_schema_says(self):
-        self.assertEqual({line["event"] for line in self.lines}, {"start", "step", "evaluation", "checkpoint", "finished"})
+        self.assertEqual({line["event"] for line in self.lines}, {"model", "start", "step", "evaluation", "checkpoint", "finished"})
         self.validate("train", *self.lines)
         self.validate("run", self.read("run.json"))
 

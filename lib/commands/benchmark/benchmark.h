@@ -18,7 +18,7 @@ struct Throughput {
   double low = 0, high = 0;      // slowest and fastest window
   std::int64_t steps = 0;
   double wait_share = 0;  // the share of the time spent waiting for data
-  MeasuredKeys measured = {};
+  results::MeasuredKeys measured = {};
   std::string counted = {};  // the stages that an image has gone through
 };
 void fields(results::FieldVisitor& v, Throughput& result);

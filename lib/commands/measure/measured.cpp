@@ -25,8 +25,8 @@ nlohmann::json read_measured_line(const std::string& path) {
 
 }  // namespace
 
-MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
-                           const config::Config& config) {
+results::MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
+                                    const config::Config& config) {
   std::int64_t parameters = 0, trainable = 0, flops = 0;
   for (const model::LayerRow& row : layers) {
     parameters += row.parameters;
@@ -34,20 +34,6 @@ MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
     flops += row.flops;
   }
   return {parameters, trainable, flops, config.train.batch_size, config.parallel.replicas};
-}
-
-void fields(results::FieldVisitor& v, MeasuredKeys& keys) {
-  v.when_present("parameters", keys.parameters, {"numbers", 0}, "Parameters of the model.");
-  v.when_present("trainable_parameters", keys.trainable_parameters, {"numbers", 0},
-                 "Parameters that are trained.");
-  v.when_present("flops", keys.flops, {"FLOP", 0}, "Forward operations of a sample.");
-  v("batch_size", keys.batch_size, results::kSamples, "Samples per replica.");
-  v.when_present("replicas", keys.replicas, {"replicas", 1}, "Replicas of the model.");
-}
-
-void fields(results::FieldVisitor& v, ModelEvent& event) {
-  v.event("model");
-  fields(v, event.keys);
 }
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,

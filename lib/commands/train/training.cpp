@@ -108,7 +108,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
   }
   if (arguments.json) {
-    results::print_json(ModelEvent{measured_keys(layers, job.config)}, context.out);
+    results::print_json(results::ModelEvent{measured_keys(layers, job.config)}, context.out);
   }
 }
 
