@@ -101,7 +101,7 @@ std::vector<ValueId> GradientContext::emit(Op op, std::vector<ValueId> inputs) {
 ValueId GradientContext::before_activation(const Activation& activation) {
   if (activation.linear()) return dy();
   if (!activation.differentiable_from_output()) {
-    throw std::logic_error(concat(node.name, ": ", spell(activation.kind),
+    throw std::logic_error(concat(node.name, ": ", activation.text(),
                                   " was fused, but its derivative needs its input"));
   }
   return emit1(ActivateBackward{activation}, {y(), dy()});

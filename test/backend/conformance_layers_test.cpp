@@ -26,7 +26,7 @@ TEST_CASE("Activate: functions with a flat part match the reference") {
   for (const Kind kind : {Kind::kHardSigmoid, Kind::kHardSwish, Kind::kSelu, Kind::kNegativePart}) {
     for (const Shape& shape : {Shape{kBatch, 13}, Shape{kBatch, 4, 5, 3}, Shape{kBatch, 4, 5, 20},
                                Shape{kBatch, 3, 3, 32}}) {
-      check({concat("activation ", spell(kind), " of ", to_string(shape)),
+      check({concat("activation ", Activation{kind, 0}.text(), " of ", to_string(shape)),
              [=](Builder& b) {
                const Activation activation{kind, 0};
                const ValueId x = b.input(shape, {-5, 5}), dy = b.input(shape);
