@@ -92,6 +92,8 @@ std::optional<RunRecord> read_run_record(const Path& run) {
   if (!json) return std::nullopt;
   add_missing_keys<RunRecord>(*json);
   for (Json& session : (*json)["sessions"]) add_missing_keys<RunSession>(session);
+  const auto finished = json->find("finished");
+  if (finished != json->end()) add_missing_keys<FinishedRun>(*finished);
   return from_json<RunRecord>(*json, source);
 }
 
