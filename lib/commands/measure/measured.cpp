@@ -12,12 +12,12 @@ namespace trainer::commands {
 namespace {
 
 // Returns the last line with measured keys, or an empty object when there is none.
-nlohmann::json read_measured_line(const std::string& path) {
-  nlohmann::json measured = nlohmann::json::object();
+nlohmann::ordered_json read_measured_line(const std::string& path) {
+  nlohmann::ordered_json measured = nlohmann::ordered_json::object();
   std::istringstream lines(read_text_file(path));
   for (std::string line; std::getline(lines, line);) {
     if (!is_shallow_json(line)) continue;
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
     if (json.is_object() && json.contains("parameters")) measured = json;
   }
   return measured;
@@ -38,8 +38,8 @@ results::MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config) {
-  const nlohmann::json measured = read_measured_line(path);
-  const nlohmann::json keys = results::to_json(measured_keys(layers, config));
+  const nlohmann::ordered_json measured = read_measured_line(path);
+  const nlohmann::ordered_json keys = results::to_json(measured_keys(layers, config));
   for (const auto& [key, value] : keys.items()) {
     const auto found = measured.find(key);
     if (found == measured.end()) {
