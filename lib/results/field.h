@@ -271,7 +271,8 @@ struct Field {
   const char* key;
   Unit unit;
   const char* meaning;
-  bool may_be_absent;  // see when_present()
+  bool may_be_absent;           // see when_present()
+  bool may_be_missing = false;  // see newer()
 };
 
 // Visits the keys of a result, in their order.
@@ -307,6 +308,13 @@ class FieldVisitor {
   template <class T>
   void when_present(const char* key, std::optional<T>&& value, const char* meaning) {
     when_present(key, value, kNoUnit, meaning);
+  }
+  // A key that files of older versions may lack. Reading leaves the member alone where it is
+  // absent.
+  template <class T>
+  void newer(const char* key, T& value, const char* meaning) {
+    ValueOf<T> shown(value);
+    field({key, kNoUnit, meaning, false, true}, shown);
   }
   // A key whose value is computed from other members. Reading checks its type and drops it.
   template <class T>

@@ -26,7 +26,8 @@ class MissingKeys final : private FieldVisitor {
  private:
   explicit MissingKeys(const Json& json) : json_(json) {}
   void field(const Field& field, Value&) override {
-    count_ += field.may_be_absent || json_.contains(field.key) ? 0 : 1;
+    const bool is_needed = !field.may_be_absent && !field.may_be_missing;
+    count_ += is_needed && !json_.contains(field.key) ? 1 : 0;
   }
   void choice(Choice& choice) override { choice.list_fields(*this); }
 
@@ -98,7 +99,7 @@ class JsonReader final : public ValueVisitor, private FieldVisitor {
   void field(const Field& field, Value& value) override {
     const auto found = json_.find(field.key);
     if (found == json_.end()) {
-      if (field.may_be_absent) return;
+      if (field.may_be_absent || field.may_be_missing) return;
       fail("lacks the key " + join_path(field.key));
     }
     JsonReader reader(*found, source_, join_path(field.key), field.unit);

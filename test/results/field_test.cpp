@@ -98,6 +98,17 @@ TEST_CASE("from_json reads what to_json has written") {
   CHECK(to_json(read) == to_json(all));
 }
 
+struct Renewed {
+  std::string text = "as before";
+};
+void fields(FieldVisitor& v, Renewed& renewed) { v.newer("text", renewed.text, "a newer key"); }
+
+TEST_CASE("from_json leaves a member alone whose key an older file lacks") {
+  CHECK(to_json_line(to_json(Renewed{})) == R"({"text":"as before"})");
+  CHECK(from_json<Renewed>(Json::object(), {"a.json", ""}).text == "as before");
+  CHECK(from_json<Renewed>(Json{{"text", "new"}}, {"a.json", ""}).text == "new");
+}
+
 TEST_CASE("from_json allows other keys") { CHECK(read_with("/other", 1).count == 3); }
 
 TEST_CASE("from_json names the file and the key of a value that is damaged") {

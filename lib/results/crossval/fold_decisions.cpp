@@ -155,7 +155,7 @@ Document show_point(const CostReport& report, bool brief) { return show_costs(re
 
 void fields(FieldVisitor& v, FoldCalibration& calibration) {
   v("temperature", calibration.temperature, kTemperature, "Fitted to all samples.");
-  v("contradiction", calibration.contradiction, kContradictionMeaning);
+  v.newer("contradiction", calibration.contradiction, kContradictionMeaning);
   v("fold_temperatures", calibration.temperatures, kTemperature,
     "By fold, fitted to the other folds.");
   fields(v, calibration.change);

@@ -65,7 +65,7 @@ void fields(FieldVisitor& v, AbstentionReport& report) {
   v("operating_point", report.criterion, "The criterion that decides about the class.");
   v("validation", report.validation, "The samples on which the confidence was found.");
   v("split", report.split, "The evaluated split.");
-  v("contradiction", report.contradiction, kContradictionMeaning);
+  v.newer("contradiction", report.contradiction, kContradictionMeaning);
   v("answers", report.answers, "Its samples.");
 }
 

@@ -82,7 +82,7 @@ void fields(FieldVisitor& v, CalibrationReport& report) {
   v("temperature", report.temperature, kTemperature, "Divides the logits.");
   v("fitted", report.fitted, "The samples to which the temperature was fitted.");
   v("split", report.split, "The evaluated split.");
-  v("contradiction", report.contradiction, kContradictionMeaning);
+  v.newer("contradiction", report.contradiction, kContradictionMeaning);
   fields(v, report.change);
 }
 

@@ -140,7 +140,7 @@ void fields(FieldVisitor& v, CostReport& report) {
   v("temperature", report.temperature,
     "The temperature of the probabilities; null if each fold has its own.");
   v("split", report.split, "The evaluated samples.");
-  v("contradiction", report.contradiction, kContradictionMeaning);
+  v.newer("contradiction", report.contradiction, kContradictionMeaning);
   v("samples", report.samples, kSamples, "Their number.");
   v("likeliest", report.likeliest, "Decisions for the class of the largest probability.");
   v("least_cost", report.least_cost, "Decisions for the class of the least expected cost.");

@@ -61,9 +61,9 @@ void threshold_fields(FieldVisitor& v, MeasuredThreshold& threshold) {
   const double odds = threshold.log_odds / threshold.temperature.value_or(1);
   v.derived("probability", std::isfinite(odds) ? sigmoid(odds) : std::nan(""), kShare,
             "Its probability at the temperature.");
-  v("temperature", threshold.temperature,
-    "The temperature of the probability; null for odds without one.");
-  v("contradiction", threshold.contradiction, kContradictionMeaning);
+  v.newer("temperature", threshold.temperature,
+          "The temperature of the probability; null for odds without one.");
+  v.newer("contradiction", threshold.contradiction, kContradictionMeaning);
 }
 
 void fields(FieldVisitor& v, OperatingReport& report) {
