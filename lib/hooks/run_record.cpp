@@ -59,10 +59,10 @@ class RunRecordHook final : public Hook {
   }
 
  private:
-  // Keeps metrics and throughput of the process before where this one has found the run finished.
+  // Keeps the metrics and the throughput of the earlier record where this process made no step.
   results::FinishedRun make_end(const Finish& finish) const {
     results::FinishedRun end = earlier_.finished.value_or(results::FinishedRun{});
-    // A run that had finished before is not evaluated again.
+    // A run that is found finished is evaluated again only where its record or a server needs it.
     const bool keeps = finish.reason != FinishReason::kDone && finish.evaluations.empty();
     if (!keeps) end.metrics.clear();
     for (const Evaluation& e : finish.evaluations) {
@@ -86,7 +86,7 @@ class RunRecordHook final : public Hook {
   Path folder_;
   std::vector<std::string> ranks_;
   RunRecord record_;
-  RunRecord earlier_;  // that of the process before, or an empty one
+  RunRecord earlier_;  // the record that the run had at the start, or an empty one
   InputThroughput throughput_;
 };
 

@@ -70,7 +70,7 @@ class Items : public Value {
   // Visits the items in their order.
   virtual void for_each(const Use& use) = 0;
   virtual void clear() = 0;
-  // Appends a default item and visits it.
+  // Visits a new item, or that of a map that has this name. An optional has one item at most.
   virtual void append(const std::string& name, const Use& use) = 0;
   // Visits a default item that belongs to no result.
   virtual void visit_default(const Use& use) const = 0;
@@ -87,7 +87,8 @@ class Choice {
  public:
   virtual ~Choice() = default;
   virtual std::size_t size() const = 0;
-  virtual void activate(std::size_t alternative) = 0;  // drops the keys of another
+  // Makes the value a default one of the alternative.
+  virtual void activate(std::size_t alternative) = 0;
   virtual void list_fields(FieldVisitor& visitor) = 0;
 };
 
@@ -96,7 +97,7 @@ class ValueVisitor {
  public:
   virtual ~ValueVisitor() = default;
   virtual void boolean(bool& value) = 0;
-  // `max`: the largest number that the type of the member has.
+  // `max`: the largest number that both the type of the member and std::int64_t have.
   virtual void integer(std::int64_t& value, std::int64_t max) = 0;
   virtual void number(double& value) = 0;  // null in JSON if it is not finite
   virtual void text(std::string& value) = 0;
@@ -291,7 +292,8 @@ class FieldVisitor {
     (*this)(key, value, kNoUnit, meaning);
   }
   // A key that is left out while its value is empty: an optional, text, list or map without
-  // content, false, 0, or NaN. Reading leaves the member alone where the key is absent.
+  // content, false, a whole number that is 0, or NaN. Reading leaves the member alone where the key
+  // is absent.
   template <class T>
   void when_present(const char* key, T& value, Unit unit, const char* meaning) {
     ValueOf<T> shown(value);

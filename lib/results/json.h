@@ -10,16 +10,17 @@
 
 namespace trainer::results {
 
+// Returns the value as JSON. Changes nothing.
 nlohmann::ordered_json write_json(Value& value);
 
-// The file that a result is read from, and how a user gets another one ("; write it anew with
-// ..."), which ends the messages.
+// The file that a result is read from, and how a user gets another one ("write it anew with ..."),
+// which ends the messages; "" if there is no way.
 struct JsonSource {
   std::string file;
   std::string advice;
 };
-// Throws DataError naming the file and the key for a key that is missing, and for a value of
-// another type or out of its range. Other keys are allowed.
+// Throws DataError naming the file and the key for a missing key that every such file has, and for
+// a value of another type or out of its range. Other keys are allowed.
 void read_json(const nlohmann::ordered_json& json, const JsonSource& source, Value& value);
 // Returns the object that a file holds, or nothing if there is no file. Throws DataError naming the
 // file if it does not hold an object.

@@ -36,13 +36,15 @@ void fields(FieldVisitor& v, RunSession& session) {
   v("command", session.command, "The words of the command.");
   v("first_step", session.first_step, kSteps, "Steps that were done at the start.");
   v("seconds", session.seconds, kSeconds, "Wall time of training and evaluation.");
-  v("peak_memory_bytes", session.peak_memory_bytes, kBytes, "Largest memory on the host.");
+  v("peak_memory_bytes", session.peak_memory_bytes, kBytes,
+    "Largest memory of the process on the host.");
   v.when_present("step_seconds", session.step_seconds, kSeconds, "Sum of the times of the steps.");
   v.when_present("input", session.input, "How training data was prefetched.");
   v.when_present("step_times", session.step_times, "Mean times of a step.");
   v.when_present("gap_seconds", session.gap_seconds, kSeconds,
                  "Mean gap between steps on a device.");
-  v.when_present("energy_joules", session.energy_joules, "J", "Energy of all devices.");
+  v.when_present("energy_joules", session.energy_joules, "J",
+                 "Energy of the devices of the chief.");
   v.when_present("joules_per_image", session.joules_per_image, "J",
                  "Energy per image that was trained on.");
 }
@@ -81,7 +83,7 @@ void fields(FieldVisitor& v, RunRecord& record) {
   v("global_batch", record.global_batch, kSamples, "Samples of a step.");
   v("steps_per_epoch", record.steps_per_epoch, kSteps, "Steps of an epoch.");
   v("total_steps", record.total_steps, kSteps, "Steps that the config asks for.");
-  v("sessions", record.sessions, "The processes that trained the run, in their order.");
+  v("sessions", record.sessions, "The starts of the job, in their order.");
   v.when_present("best", record.best, "The best checkpoint.");
   v.when_present("finished", record.finished, "The end of a run that has ended by itself.");
 }

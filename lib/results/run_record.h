@@ -26,13 +26,13 @@ void fields(FieldVisitor& v, SplitSize& size);
 
 void fields(FieldVisitor& v, Notice& notice);
 
-// A process that trained the run.
+// A start of the job, as its chief recorded it.
 struct RunSession {
   std::string started;  // in UTC: "2026-11-27T00:06:12.250Z"
   std::vector<std::string> command;
   std::int64_t first_step = 0;
   double seconds = 0;
-  std::int64_t peak_memory_bytes = 0;  // memory of the host
+  std::int64_t peak_memory_bytes = 0;  // memory of the process on the host
   // Set at the end of the session.
   std::optional<double> step_seconds;
   std::optional<std::string> input;  // how training data was prefetched
@@ -53,7 +53,7 @@ struct FinishedRun {
 void fields(FieldVisitor& v, FinishedRun& finished);
 
 struct RunRecord {
-  // The facts besides the config that a run depends on.
+  // The program, the machine and the data, and what was known at the start.
   std::string program;          // name, version and commit
   std::string compiler, libc;   // names and versions
   std::string host, processor;  // the name of the machine, the model of its processor
@@ -66,7 +66,7 @@ struct RunRecord {
   std::string base;   // the folder to which relative paths belong, relative to the run folder
   std::vector<std::pair<std::string, SplitSize>> splits;
   std::vector<Notice> data_notices;  // the notices that were printed at the start
-  // The bytes that the model takes on a device, by purpose: the plan of one rank of this process.
+  // The bytes that the model takes on the device of a replica, by purpose.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   std::optional<double> price_per_hour;  // run.price_per_hour
   // The run and its processes.

@@ -49,8 +49,8 @@ struct ConfusionMatrix {
   std::string corner = "true \\ predicted";
 };
 
-// Horizontal bars that are divided into parts. A table beside them has the numbers for texts and
-// screen readers.
+// Horizontal bars that are divided into parts. Whoever adds them adds a table of the numbers, too,
+// for texts and screen readers.
 struct StackedBars {
   struct Bar {
     std::string name;
@@ -93,9 +93,9 @@ struct Document {
 // Returns the charts of a document outside of folded blocks.
 Charts list_charts(const Document& document);
 
-// Returns headings, paragraphs, notices, tables and matrices, line by line. Folded blocks are open.
-// Pictures, bars and charts are left out. Tables break their cells to fit into `columns`, the
-// width of a terminal.
+// Returns what is text: headings, paragraphs, notices, tables and matrices, line by line. Folded
+// blocks are open, without their summaries. Pictures, bars and charts are left out. Tables break
+// their cells to fit into `columns`, the width of a terminal.
 std::string render_text(const Document& document, std::optional<int> columns = {});
 
 // Returns a page in one file, without further files or network. It is well-formed XML too, so that
