@@ -76,7 +76,7 @@ std::unique_ptr<CudaCollective> make_cuda_collective(
     cluster::Communicator& ranks, int device,
     std::chrono::milliseconds timeout = std::chrono::seconds(60));
 
-class RankGroup;
+struct RankGroup;
 // Makes the collective of ranks that share one device in one process, which NCCL cannot serve.
 // Every rank must be made one, by a thread of its own.
 std::unique_ptr<CudaCollective> make_shared_device_collective(RankGroup group,
