@@ -5,8 +5,8 @@
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
-#include "results/print_json.h"
 #include "results/train_events.h"
+#include "results/write_json.h"
 
 namespace trainer::hooks {
 namespace {

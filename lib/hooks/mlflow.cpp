@@ -8,8 +8,8 @@
 #include "hooks/mlflow/sender.h"
 #include "hooks/summary_window.h"
 #include "http/certificates.h"
-#include "results/print_json.h"
 #include "results/train_events.h"
+#include "results/write_json.h"
 
 namespace trainer::hooks {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/process/process.h"
 #include "hooks/input_throughput.h"
-#include "results/print_json.h"
 #include "results/run_record.h"
+#include "results/write_json.h"
 
 namespace trainer::hooks {
 namespace {

@@ -1,3 +1,5 @@
+#include "results/read_json.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,6 @@
 #include "base/error.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
-#include "results/json.h"
 
 namespace trainer::results {
 namespace {

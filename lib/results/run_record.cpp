@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "results/json.h"
+#include "results/read_json.h"
+#include "results/write_json.h"
 
 namespace trainer::results {
 namespace {

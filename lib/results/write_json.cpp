@@ -1,9 +1,9 @@
+#include "results/write_json.h"
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/formats/json.h"
-#include "results/json.h"
-#include "results/print_json.h"
 
 namespace trainer::results {
 namespace {

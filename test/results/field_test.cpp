@@ -9,7 +9,8 @@
 #include "base/formats/json.h"
 #include "base/split.h"
 #include "results/describe.h"
-#include "results/json.h"
+#include "results/read_json.h"
+#include "results/write_json.h"
 
 namespace trainer::results::field_test {
 

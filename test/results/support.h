@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "results/json.h"
 #include "results/run_record.h"
+#include "results/write_json.h"
 
 namespace trainer::test {
 

@@ -19,7 +19,7 @@
 #include "model/build_model.h"
 #include "model/table.h"
 #include "optim/optim.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "commands/compare/diff.h"
 #include "inference/open_model/source.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -8,8 +8,8 @@
 #include "commands/new/image_config.h"
 #include "commands/sweep/sweep_print.h"
 #include "results/pages/html.h"
-#include "results/print_json.h"
 #include "results/sweeps/table.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 

@@ -9,7 +9,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "results/evaluation/find_class.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {

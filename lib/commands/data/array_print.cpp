@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "commands/data/check_print.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

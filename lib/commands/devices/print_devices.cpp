@@ -4,7 +4,7 @@
 
 #include "backend/open.h"
 #include "base/error.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

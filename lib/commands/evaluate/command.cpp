@@ -14,7 +14,7 @@
 #include "inference/predict/ensemble.h"
 #include "model/build_model.h"
 #include "results/evaluation/evaluated_event.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/open.h"
 #include "train/signals.h"
 

@@ -13,7 +13,7 @@
 #include "results/decisions/curves.h"
 #include "results/decisions/operate.h"
 #include "results/evaluation/find_class.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

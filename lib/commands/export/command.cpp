@@ -8,7 +8,7 @@
 #include "model/files/export.h"
 #include "model/files/onnx.h"
 #include "model/files/scale_logits.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -5,8 +5,8 @@
 #include "commands/find/find.h"
 #include "model/build_model.h"
 #include "model/files/import.h"
-#include "results/print_json.h"
 #include "results/sweeps/grid.h"
+#include "results/write_json.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/formats/json_number.h"
-#include "results/json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -7,7 +7,7 @@
 #include "config/pretrained.h"
 #include "model/build_model.h"
 #include "model/table.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -13,7 +13,7 @@
 #include "config/machine.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/host_memory.h"
 #include "train/process_group.h"
 #include "train/resolve_batch_size.h"

@@ -11,7 +11,7 @@
 #include "commands/profile/profile_print.h"
 #include "commands/profile/trace_file.h"
 #include "model/build_model.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/open.h"
 
 namespace trainer::commands {

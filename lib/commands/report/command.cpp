@@ -7,8 +7,8 @@
 #include "inference/predict/mistakes.h"
 #include "results/crossval/crossval_result.h"
 #include "results/pages/html.h"
-#include "results/print_json.h"
 #include "results/sweeps/summary.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -13,9 +13,9 @@
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
-#include "results/print_json.h"
 #include "results/run_files/data_name.h"
 #include "results/run_files/run_files.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

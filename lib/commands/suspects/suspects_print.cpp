@@ -5,7 +5,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "commands/suspects/suspects.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

@@ -17,7 +17,7 @@
 #include "model/files/import.h"
 #include "model/table.h"
 #include "results/page/sheet.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/common_files.h"
 #include "train/host_memory.h"
 #include "train/loop.h"

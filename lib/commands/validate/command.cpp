@@ -8,7 +8,7 @@
 #include "commands/validate/validation.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 #include "train/warnings.h"

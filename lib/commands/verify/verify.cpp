@@ -12,7 +12,7 @@
 #include "checkpoint/safetensors.h"
 #include "config/derived.h"
 #include "model/build_model.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/resolve_batch_size.h"

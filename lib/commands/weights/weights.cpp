@@ -11,7 +11,7 @@
 #include "config/pretrained.h"
 #include "config/values.h"
 #include "http/certificates.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {

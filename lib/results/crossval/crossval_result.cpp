@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "results/json.h"
+#include "results/read_json.h"
 
 namespace trainer::results {
 namespace {

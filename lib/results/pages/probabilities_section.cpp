@@ -8,8 +8,8 @@
 #include "results/decisions/curves.h"
 #include "results/decisions/label_thresholds.h"
 #include "results/decisions/stored.h"
-#include "results/json.h"
 #include "results/pages/sections.h"
+#include "results/read_json.h"
 #include "results/run_files/result_files.h"
 
 namespace trainer::results {

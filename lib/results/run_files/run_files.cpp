@@ -9,7 +9,7 @@
 #include "base/formats/csv.h"
 #include "base/text.h"
 #include "config/config.h"
-#include "results/json.h"
+#include "results/read_json.h"
 #include "results/run_record.h"
 
 namespace trainer::results {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/formats/json.h"
-#include "results/json.h"
 #include "results/sweeps/table.h"
+#include "results/write_json.h"
 
 namespace trainer::results {
 namespace {

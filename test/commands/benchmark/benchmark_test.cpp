@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "commands/plan/plan_report.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "support/float_images.h"
 #include "train/open.h"
 

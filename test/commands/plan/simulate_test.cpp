@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "data/open.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "support/model.h"
 #include "train/schedule/step_summary.h"
 

@@ -16,7 +16,7 @@
 #include "data/open.h"
 #include "data/samples/stage_times.h"
 #include "model/build_model.h"
-#include "results/print_json.h"
+#include "results/write_json.h"
 #include "support/model.h"
 #include "train/open.h"
 

@@ -7,8 +7,8 @@
 
 #include "checkpoint/lock.h"
 #include "checkpoint/safetensors.h"
-#include "results/print_json.h"
 #include "results/support.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 
 namespace trainer::commands {

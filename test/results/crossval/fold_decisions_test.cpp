@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "results/json.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 #include "support/pair_area.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "results/json.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 
 namespace trainer::results::abstention_report_test {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "results/json.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 
 namespace trainer::results::cost_matrix_test {

@@ -1,4 +1,4 @@
-// Writes results as JSON, and reads them again, by the lists of their keys.
+// Reads results from JSON by the lists of their keys.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,9 +9,6 @@
 #include "results/field.h"
 
 namespace trainer::results {
-
-// Returns the value as JSON. Changes nothing.
-nlohmann::ordered_json write_json(Value& value);
 
 // The file that a result is read from, and how a user gets another one ("write it anew with ..."),
 // which ends the messages; "" if there is no way.
@@ -25,13 +22,6 @@ void read_json(const nlohmann::ordered_json& json, const JsonSource& source, Val
 // Returns the object that a file holds, or nothing if there is no file. Throws DataError naming the
 // file if it does not hold an object.
 std::optional<nlohmann::ordered_json> read_json_file(const JsonSource& source);
-
-template <class T>
-nlohmann::ordered_json to_json(const T& result) {
-  // The lists of fields are the same for reading and writing; write_json() changes nothing.
-  ValueOf<T> value(const_cast<T&>(result));
-  return write_json(value);
-}
 
 template <class T>
 T from_json(const nlohmann::ordered_json& json, const JsonSource& source) {

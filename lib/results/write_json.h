@@ -1,6 +1,7 @@
-// Prints results as lines of JSON.
+// Writes results as JSON by the lists of their keys.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <ostream>
 #include <string>
 
@@ -8,11 +9,19 @@
 
 namespace trainer::results {
 
+// Returns the value as JSON. Changes nothing.
+nlohmann::ordered_json write_json(Value& value);
+template <class T>
+nlohmann::ordered_json to_json(const T& result) {
+  ValueOf<T> value(const_cast<T&>(result));  // the list of fields serves reading, too
+  return write_json(value);
+}
+
 // Returns the JSON of a result as a line, with its end.
 std::string write_line(Value& value);
 template <class T>
 std::string to_line(const T& result) {
-  ValueOf<T> value(const_cast<T&>(result));  // writing changes nothing
+  ValueOf<T> value(const_cast<T&>(result));
   return write_line(value);
 }
 

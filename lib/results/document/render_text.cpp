@@ -1,9 +1,6 @@
-#include "base/text.h"
-
-#include <iterator>
 #include <sstream>
 
-#include "base/error.h"
+#include "base/text.h"
 #include "results/document/document.h"
 
 namespace trainer::results {
@@ -55,25 +52,6 @@ class TextWriter {
 };
 
 }  // namespace
-
-Table make_list(std::string caption, const std::vector<std::pair<std::string, std::string>>& list) {
-  Table table({"name", "value"}, {}, std::move(caption));
-  for (const auto& [name, value] : list) table.add({name, value});
-  return table;
-}
-
-void Document::append(Document part) {
-  std::move(part.blocks.begin(), part.blocks.end(), std::back_inserter(blocks));
-}
-
-Charts list_charts(const Document& document) {
-  Charts all;
-  for (const Block& block : document.blocks) {
-    const auto* charts = std::get_if<Charts>(&block.content);
-    if (charts != nullptr) all.insert(all.end(), charts->begin(), charts->end());
-  }
-  return all;
-}
 
 std::string render_text(const Document& document, std::optional<int> columns) {
   TextWriter writer(columns);
