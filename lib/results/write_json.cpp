@@ -1,7 +1,6 @@
 #include "results/write_json.h"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/formats/json.h"
 

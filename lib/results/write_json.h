@@ -1,7 +1,7 @@
 // Writes results as JSON by the lists of their keys.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
