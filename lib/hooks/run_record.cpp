@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "base/process/process.h"
 #include "hooks/input_throughput.h"
 #include "results/run_record.h"
@@ -14,14 +15,15 @@ using results::RunRecord;
 
 class RunRecordHook final : public Hook {
  public:
-  explicit RunRecordHook(RunRecord origin) : record_(std::move(origin)) {}
+  RunRecordHook(RunRecord origin, std::function<void(const std::string&)> warn)
+      : record_(std::move(origin)), warn_(std::move(warn)) {}
 
   std::string name() const override { return "run_record"; }
 
   void on_start(const RunInfo& info) override {
     folder_ = info.dir;
     ranks_ = info.ranks;
-    earlier_ = results::find_run_record(folder_).value_or(RunRecord{});
+    earlier_ = read_earlier();
     record_.name = info.name;
     record_.classes = info.classes;
     record_.replicas = info.replicas;
@@ -59,6 +61,20 @@ class RunRecordHook final : public Hook {
   }
 
  private:
+  // Returns the record of the starts before this one. A damaged file is kept under another name.
+  RunRecord read_earlier() const {
+    try {
+      return results::read_run_record(folder_).value_or(RunRecord{});
+    } catch (const DataError& error) {
+      const Path file = folder_ / results::kRunRecordFile;
+      std::filesystem::rename(file, file.string() + ".damaged");
+      if (warn_) {
+        warn_(concat(error.what(), "; it is renamed to ", results::kRunRecordFile,
+                     ".damaged, and the record of the run begins anew"));
+      }
+      return {};
+    }
+  }
   // Keeps the metrics and the throughput of the earlier record where this process made no step.
   results::FinishedRun make_end(const Finish& finish) const {
     results::FinishedRun end = earlier_.finished.value_or(results::FinishedRun{});
@@ -88,12 +104,14 @@ class RunRecordHook final : public Hook {
   RunRecord record_;
   RunRecord earlier_;  // the record that the run had at the start, or an empty one
   InputThroughput throughput_;
+  std::function<void(const std::string&)> warn_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_run_record_hook(results::RunRecord origin) {
-  return std::make_unique<RunRecordHook>(std::move(origin));
+std::unique_ptr<Hook> make_run_record_hook(RunRecord origin,
+                                           std::function<void(const std::string&)> warn) {
+  return std::make_unique<RunRecordHook>(std::move(origin), std::move(warn));
 }
 
 }  // namespace trainer::hooks

@@ -383,6 +383,20 @@ TEST_CASE("run record: the rate of the process before stays after a resume that 
   CHECK(finished_with({}).is_null());
 }
 
+TEST_CASE("the run record keeps a damaged file, and warns that it begins anew") {
+  const TemporaryFolder folder;
+  const std::string damaged = R"({"sessions":[{"seconds":"long"}]})";
+  write_file_atomic(folder.path() / "run.json", damaged);
+  std::string warning;
+  const auto hook = make_run_record_hook({}, [&](const std::string& text) { warning = text; });
+  hook->on_start(run_info(folder.path()));
+  CHECK(warning.find("run.json: is damaged: the value of sessions[0].seconds is not a number") !=
+        std::string::npos);
+  CHECK(warning.find("it is renamed to run.json.damaged") != std::string::npos);
+  CHECK(read_text_file(folder.path() / "run.json.damaged") == damaged);
+  CHECK(record_in(folder.path())["sessions"].size() == 1);
+}
+
 TEST_CASE("the run record keeps its metrics when a resumed run is not evaluated again") {
   const TemporaryFolder folder;
   const auto end_with = [&](FinishReason reason, std::vector<Evaluation> evaluations) {

@@ -96,7 +96,7 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   }
   const std::vector<model::LayerRow> layers = model::layer_table(training.model);
   const results::RunRecord origin = make_origin(job, layers);
-  job.hooks.push_back(hooks::make_run_record_hook(origin));
+  job.hooks.push_back(hooks::make_run_record_hook(origin, context.warn));
   if (!job.config.run.mlflow.empty()) {
     hooks::MlflowOptions options;
     options.tags = {{"trainer.version", origin.program},
