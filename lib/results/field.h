@@ -221,38 +221,35 @@ class ValueOf<std::vector<T>> final : public ItemsOf<std::vector<T>, T> {
   }
 };
 
-// A map in the order in which its keys were added.
-template <class T>
-class ValueOf<std::vector<std::pair<std::string, T>>> final
-    : public ItemsOf<std::vector<std::pair<std::string, T>>, T> {
+// Values by name: a list of pairs keeps the order in which they were added, a map sorts them.
+template <class Map, class T>
+class NamedItems : public ItemsOf<Map, T> {
  public:
-  using ItemsOf<std::vector<std::pair<std::string, T>>, T>::ItemsOf;
+  using ItemsOf<Map, T>::ItemsOf;
   using Use = Items::Use;
-  void accept(ValueVisitor& visitor) override { visitor.map(*this); }
-  bool is_empty() const override { return this->items_.empty(); }
-  void for_each(const Use& use) override {
+  void accept(ValueVisitor& visitor) final { visitor.map(*this); }
+  bool is_empty() const final { return this->items_.empty(); }
+  void for_each(const Use& use) final {
     for (auto& item : this->items_) this->visit(item.first, item.second, use);
   }
-  void clear() override { this->items_.clear(); }
-  void append(const std::string& name, const Use& use) override {
-    this->visit(name, this->items_.emplace_back(name, T{}).second, use);
+  void clear() final { this->items_.clear(); }
+  void append(const std::string& name, const Use& use) final {
+    const typename Map::value_type item{name, T{}};
+    this->visit(name, this->items_.insert(this->items_.end(), item)->second, use);
   }
 };
 
 template <class T>
-class ValueOf<std::map<std::string, T>> final : public ItemsOf<std::map<std::string, T>, T> {
+class ValueOf<std::vector<std::pair<std::string, T>>> final
+    : public NamedItems<std::vector<std::pair<std::string, T>>, T> {
  public:
-  using ItemsOf<std::map<std::string, T>, T>::ItemsOf;
-  using Use = Items::Use;
-  void accept(ValueVisitor& visitor) override { visitor.map(*this); }
-  bool is_empty() const override { return this->items_.empty(); }
-  void for_each(const Use& use) override {
-    for (auto& item : this->items_) this->visit(item.first, item.second, use);
-  }
-  void clear() override { this->items_.clear(); }
-  void append(const std::string& name, const Use& use) override {
-    this->visit(name, this->items_[name], use);
-  }
+  using NamedItems<std::vector<std::pair<std::string, T>>, T>::NamedItems;
+};
+
+template <class T>
+class ValueOf<std::map<std::string, T>> final : public NamedItems<std::map<std::string, T>, T> {
+ public:
+  using NamedItems<std::map<std::string, T>, T>::NamedItems;
 };
 
 // A text that is always the same.

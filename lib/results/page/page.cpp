@@ -30,7 +30,8 @@ ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5r
 .bars{margin:.5rem 0}.bars .name{display:block;color:var(--soft);font-size:.9rem}
 .bar{display:flex;height:1.5rem;background:var(--band);border-radius:3px;overflow:hidden}
 .bar span{display:block;min-width:1px}
-.part0{background:#d55e00}.part1{background:#cc79a7}.part2{background:#56b4e9}.part3{background:#0072b2}
+.part0{background:#d55e00}.part1{background:#cc79a7}.part2{background:#56b4e9}
+.part3{background:#0072b2}
 .part4{background:#e69f00}.part5{background:#009e73}.part6{background:#8c959f}
 ul.samples{list-style:none;margin:0;padding:0;display:grid;grid-template-columns:repeat(auto-fill,minmax(9rem,1fr));gap:1rem}
 ul.samples li{min-width:0;overflow-wrap:anywhere;font-size:.875rem;line-height:1.35}
