@@ -10,6 +10,8 @@ namespace {
 using results::Form;
 using results::KeyDescription;
 
+std::string describe_form(const Form& form);
+
 std::string describe_kind(const Form& form) {
   switch (form.kind) {
     case Form::Kind::kBoolean:
@@ -23,19 +25,22 @@ std::string describe_kind(const Form& form) {
              : form.words.empty()   ? "a text"
                                     : "one of " + join(form.words);
     case Form::Kind::kList:
-      return concat("a list, each ", describe_kind(form.items.front()));
+      return concat("a list, each ", describe_form(form.items.front()));
     case Form::Kind::kMap:
-      return concat("an object by name, each ", describe_kind(form.items.front()));
+      return concat("an object by name, each ", describe_form(form.items.front()));
     case Form::Kind::kObject:
       return "an object";
   }
   return "";
 }
 
+std::string describe_form(const Form& form) {
+  return describe_kind(form) + (form.may_be_null ? " or null" : "");
+}
+
 std::string describe_values(const KeyDescription& key) {
-  std::string text = describe_kind(key.form);
+  std::string text = describe_form(key.form);
   if (!key.unit.name.empty()) text += concat(", unit: ", key.unit.name);
-  if (key.form.may_be_null) text += "; or null";
   return key.may_be_absent ? text + "; may be absent" : text;
 }
 
