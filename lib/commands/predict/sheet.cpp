@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "inference/predict/sample_pixels.h"
-#include "results/document/document.h"
 #include "results/evaluation/find_class.h"
 
 namespace trainer::commands {
@@ -74,32 +73,34 @@ std::string PredictionSheet::count_text() const {
                 predicted_ == 1 ? " image" : " images");
 }
 
+std::string PredictionSheet::make_headline() const {
+  const std::string counts = count_text() + (chosen_ < total_ ? ", evenly spaced" : "");
+  if (labelled_ == 0) return counts;
+  return concat(counts, "; ", percent(static_cast<double>(right_) / static_cast<double>(labelled_)),
+                " right (", grouped(right_), " of ", grouped(labelled_), ")");
+}
+
+void PredictionSheet::add_group(const std::string& name, const Group& group,
+                                results::Document& page) {
+  page.add(results::Heading{concat(name, " (", grouped(group.count), ")")});
+  if (group.shown.empty()) return page.add(results::Paragraph{"None of them is shown."});
+  std::vector<const Shown*> order;
+  for (const Shown& shown : group.shown) order.push_back(&shown);
+  std::ranges::stable_sort(order, {}, &Shown::probability);
+  results::Samples tiles;
+  for (const Shown* shown : order) tiles.push_back(shown->tile);
+  page.add(std::move(tiles));
+}
+
 std::string PredictionSheet::html(const std::string& title) const {
-  std::string counts = count_text() + (chosen_ < total_ ? ", evenly spaced" : "");
-  if (labelled_ > 0) {
-    counts += concat("; ", percent(static_cast<double>(right_) / static_cast<double>(labelled_)),
-                     " right (", grouped(right_), " of ", grouped(labelled_), ")");
-  }
   results::Document page{title};
-  page.add(results::Paragraph{counts, results::Paragraph::Kind::kHeadline});
+  page.add(results::Paragraph{make_headline(), results::Paragraph::Kind::kHeadline});
   page.add(results::Paragraph{
       concat("By predicted class; of each class the least certain first.",
              right_ < labelled_ ? " Wrong ones have a bar at their left." : "")});
-  for (const auto& [key, group] : groups_) {
-    page.add(results::Heading{
-        concat(key ? results::class_name(classes_, *key) : "No class (the model abstains)", " (",
-               grouped(group.count), ")")});
-    std::vector<const Shown*> order;
-    for (const Shown& shown : group.shown) order.push_back(&shown);
-    std::ranges::stable_sort(
-        order, [](const Shown* a, const Shown* b) { return a->probability < b->probability; });
-    results::Samples tiles;
-    for (const Shown* shown : order) tiles.push_back(shown->tile);
-    if (tiles.empty()) {
-      page.add(results::Paragraph{"None of them is shown."});
-    } else {
-      page.add(std::move(tiles));
-    }
+  for (const auto& [label, group] : groups_) {
+    add_group(label ? results::class_name(classes_, *label) : "No class (the model abstains)",
+              group, page);
   }
   return results::render_html(page);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "inference/predict/predict.h"
+#include "results/document/document.h"
 #include "results/page/picture.h"
 
 namespace trainer::commands {
@@ -41,6 +42,10 @@ class PredictionSheet {
   };
 
   bool is_chosen(std::size_t input, std::int64_t index) const;
+  // Returns the number of images and, where they have labels, the share that is predicted right.
+  std::string make_headline() const;
+  // Adds the tiles of a group below its name, the least certain first.
+  static void add_group(const std::string& name, const Group& group, results::Document& page);
   results::SampleTile make_tile(const inference::PredictionInput& input,
                                 const results::Prediction& prediction) const;
 
