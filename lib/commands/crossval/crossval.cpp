@@ -121,21 +121,31 @@ results::FoldMetric make_label_metric(const char* name, double engine::LabelResu
   return metric;
 }
 
+// Returns the interval of the AUC of a label; null if there are no curves of it.
+const engine::Interval* find_auc_interval(const results::FoldDecisions& decisions,
+                                          const std::string& label) {
+  if (!decisions.curves) return nullptr;
+  for (const results::ClassCurves& curves : decisions.curves->classes) {
+    if (curves.name == label) return &curves.roc_area.interval;
+  }
+  return nullptr;
+}
+
 std::vector<results::LabelMetrics> make_label_metrics(const std::vector<FoldResult>& folds,
                                                       const engine::Metrics& all,
-                                                      const results::CrossvalResult& result) {
+                                                      const std::vector<std::string>& names,
+                                                      const results::FoldDecisions& decisions) {
+  using engine::LabelResult;
   std::vector<results::LabelMetrics> labels;
   for (std::size_t i = 0; i < all.multi_label.labels.size(); ++i) {
     results::LabelMetrics& label = labels.emplace_back();
-    label.label = result.classes[i];
+    label.label = names[i];
     label.counts = all.multi_label.labels[i];
-    label.auc = make_label_metric("auc", &engine::LabelResult::auc, i, folds, all);
-    label.average_precision = make_label_metric(
-        "average_precision", &engine::LabelResult::average_precision, i, folds, all);
-    if (!result.decisions.curves) continue;
-    for (const results::ClassCurves& one : result.decisions.curves->classes) {
-      if (one.name == label.label) set_interval(label.auc, one.roc_area.interval);
-    }
+    label.auc = make_label_metric("auc", &LabelResult::auc, i, folds, all);
+    label.average_precision =
+        make_label_metric("average_precision", &LabelResult::average_precision, i, folds, all);
+    const engine::Interval* interval = find_auc_interval(decisions, label.label);
+    if (interval != nullptr) set_interval(label.auc, *interval);
   }
   return labels;
 }
@@ -203,7 +213,7 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
   }
   warn(describe_lacking(folds, result.classes));
   result.metrics = make_metrics(folds, all, result.decisions);
-  result.labels = make_label_metrics(folds, all, result);
+  result.labels = make_label_metrics(folds, all, result.classes, result.decisions);
   if (result.labels.empty()) result.confusion = results::count_confusions(all.confusion);
   write_file_atomic(plan.folder / "out_of_fold.csv", predictions.csv());
   write_file_atomic(plan.folder / results::kCrossvalFile, results::to_line(result));
