@@ -80,6 +80,12 @@ class StepRunner {
   }
 
  private:
+  // Sets the scalars of the next update. The schedule counts updates from 0, the scalars from 1.
+  void advance_scalars(std::int64_t samples) {
+    scalars_.learning_rate = static_cast<float>(rate_(static_cast<std::int64_t>(scalars_.update)));
+    ++scalars_.update;
+    scalars_.loss_scale = 1.0 / static_cast<double>(samples);
+  }
   // Returns the step without its end.
   ProfileTimeline::Step launch() {
     ProfileTimeline::Step step;
@@ -87,10 +93,8 @@ class StepRunner {
     const data::Batch* batch = loader_->next();
     step.got_batch = Clock::now();
     step.samples = batch->global;
-    scalars_.learning_rate = static_cast<float>(rate_(static_cast<std::int64_t>(scalars_.update)));
-    ++scalars_.update;
-    scalars_.loss_scale = 1.0 / static_cast<double>(batch->global);
-    engine_.launch(engine::host_batch(*batch, false), scalars_);
+    advance_scalars(batch->global);
+    engine_.launch(engine::host_batch(*batch, /*is_features=*/false), scalars_);
     return step;
   }
   void finish() {
