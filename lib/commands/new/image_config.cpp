@@ -120,8 +120,8 @@ std::string make_image_config(const ImageConfigRequest& request, const Context& 
       look_at(request.source, read_csv_settings(request.settings, context.environment));
   for (const std::string& note : images.notes) context.warn(note);
   if (!request.group_by.empty()) set_groups(images, request.group_by);
-  return starting_config(images, find_or_offer_weights(request, is_on_cpu(context), context),
-                         request.backbone);
+  return make_config(images, find_or_offer_weights(request, is_on_cpu(context), context),
+                     request.backbone);
 }
 
 void write_config(const std::string& text, const std::string& output,

@@ -101,6 +101,22 @@ std::string name_of(const ImageSource& images) {
   return name.empty() ? "images" : name;
 }
 
+constexpr const char* kHeader =
+    R"(# Written by `trainer new`: a start, of which every line may be changed.
+# `trainer plan` shows what follows from it, `trainer data` looks at the images.
+)";
+constexpr const char* kOptimizer = R"(optimizer: {adam: {learning_rate: 1.0e-3}}
+schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training
+)";
+constexpr const char* kParallelAndRun = R"(parallel:
+  device: "${DEVICE:-auto}"
+  gpus: "${NUM_GPUS:-all}"  # on the CPU a number counts replicas
+  lr_scaling: none  # what more replicas make of the learning rate: none, linear, sqrt
+run:
+  evaluate_every: 1 epoch
+  best: validation/accuracy  # its checkpoint is kept too
+)";
+
 std::string described(const ImageSource& images) {
   std::vector<std::string> classes;
   for (std::size_t i = 0; i < images.classes.size() && i < 12; ++i) {
@@ -364,6 +380,15 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
                   Controls::kLines);
 }
 
+std::string train_section(const ImageSource& images) {
+  return concat(
+      "train:\n  epochs: 30\n  batch_size: \"${BATCH_SIZE:-", batch_size(images.train.size()),
+      "}\"  # images per step and replica; `trainer find batch-size`\n",
+      is_imbalanced(images)
+          ? "  class_weight: balanced  # an image of a rare class counts more in the loss\n"
+          : "");
+}
+
 }  // namespace
 
 std::int64_t ImageSource::SplitImages::size() const {
@@ -424,31 +449,16 @@ bool is_without_weights(const std::string& text) {
   return text.find(concat('\n', kNoWeights)) != std::string::npos;
 }
 
-std::string starting_config(const ImageSource& images, const FoundWeights& weights,
-                            std::optional<config::Backbone::Name> wanted) {
-  const bool has_backbone = !weights.backbone.empty();
-  return concat(
-      "# Written by `trainer new`: a start, of which every line may be changed.\n"
-      "# `trainer plan` shows what follows from it, `trainer data` looks at the images.\n",
-      described(images), "name: ", config::to_yaml(name_of(images)),
-      "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
-      "same run\n",
-      has_backbone ? backbone_model(images, weights, wanted.has_value())
-                   : plain_model(images, weights),
-      data_section(images, weights),
-      "optimizer: {adam: {learning_rate: 1.0e-3}}\n"
-      "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
-      "train:\n  epochs: 30\n  batch_size: \"${BATCH_SIZE:-",
-      batch_size(images.train.size()),
-      "}\"  # images per step and replica; `trainer find batch-size`\n",
-      is_imbalanced(images)
-          ? "  class_weight: balanced  # an image of a rare class counts more in the loss\n"
-          : "",
-      "parallel:\n  device: \"${DEVICE:-auto}\"\n"
-      "  gpus: \"${NUM_GPUS:-all}\"  # on the CPU a number counts replicas\n"
-      "  lr_scaling: none  # what more replicas make of the learning rate: none, linear, sqrt\n"
-      "run:\n  evaluate_every: 1 epoch\n  best: validation/accuracy  # its checkpoint is kept "
-      "too\n");
+std::string make_config(const ImageSource& images, const FoundWeights& weights,
+                        std::optional<config::Backbone::Name> wanted) {
+  const std::string name =
+      concat("name: ", config::to_yaml(name_of(images)), "  # the run's folder is runs/<name>\n",
+             "seed: 42  # of everything random: the same seed, the same run\n");
+  const std::string model = weights.backbone.empty()
+                                ? plain_model(images, weights)
+                                : backbone_model(images, weights, wanted.has_value());
+  return concat(kHeader, described(images), name, model, data_section(images, weights), kOptimizer,
+                train_section(images), kParallelAndRun);
 }
 
 }  // namespace trainer::commands

@@ -52,11 +52,11 @@ struct FoundWeights {
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted = {});
 
-// The config as YAML with comments. `wanted` as of find_weights().
-std::string starting_config(const ImageSource& images, const FoundWeights& weights,
-                            std::optional<config::Backbone::Name> wanted = {});
+// Returns the config as YAML with comments. `wanted` is that of find_weights().
+std::string make_config(const ImageSource& images, const FoundWeights& weights,
+                        std::optional<config::Backbone::Name> wanted = {});
 
-// Returns whether starting_config() wrote the text without pretrained weights.
+// Returns whether make_config() wrote the text without pretrained weights.
 bool is_without_weights(const std::string& text);
 
 }  // namespace trainer::commands
