@@ -77,7 +77,7 @@ void Decisions::print(const DecisionOutput& output) {
   if (options_.first().empty()) return;
   inference::check_scores(scores_, split_);
   if (options_.calibrate) calibrate(output);
-  if (options_.curves) draw_curves(output);
+  if (options_.curves) report_curves(output);
   if (costs_) {
     decide_by_costs(output);
   } else if (!options_.operating_point.empty()) {
@@ -122,21 +122,22 @@ void Decisions::calibrate(const DecisionOutput& output) {
       results::calibrate(find_validation_scores(), split_, scores_);
   temperature_ = report.temperature;
   store_and_print(output, "calibrated", results::kCalibrationFile, report,
-                  [&](const std::string& source) {
-                    return results::show_calibration(report, source, output.quiet);
+                  [&](const std::string& ending) {
+                    return results::show_calibration(report, ending, output.quiet);
                   });
 }
 
-void Decisions::draw_curves(const DecisionOutput& output) {
+void Decisions::report_curves(const DecisionOutput& output) {
   const std::vector<std::string>& classes = opened_.classes;
+  const std::int64_t positive = results::find_curve_class(classes, options_.positive_class);
   const results::CurvesReport report =
-      results::compute_curves(scores_, to_string(split_), classes,
-                              results::find_curve_class(classes, options_.positive_class));
+      results::compute_curves(scores_, to_string(split_), classes, positive);
+  // The file has fewer points than the line of JSON, so that it does not grow with the samples.
   const std::string stored =
       inference::store_result(opened_, evaluation_.flip, results::kCurvesFile,
                               results::thin_curves(report, kMaxStoredPoints));
   print(output, "curves", report, stored,
-        [&](const std::string& source) { return results::show_curves(report, source); });
+        [&](const std::string& ending) { return results::show_curves(report, ending); });
 }
 
 void Decisions::find_operating_point(const DecisionOutput& output) {
@@ -148,7 +149,7 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
   if (classes.size() == 2) threshold_ = results::DecisionThreshold{positive, report.log_odds};
   store_and_print(
       output, "operating_point", results::kOperatingPointFile, report,
-      [&](const std::string& source) { return results::show_operating_point(report, source); });
+      [&](const std::string& ending) { return results::show_operating_point(report, ending); });
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
@@ -157,7 +158,7 @@ void Decisions::decide_by_costs(const DecisionOutput& output) {
                                 choose_temperature(), to_string(split_), scores_);
   store_and_print(
       output, "operating_point", results::kOperatingPointFile, report,
-      [&](const std::string& source) { return results::show_costs(report, source, output.quiet); });
+      [&](const std::string& ending) { return results::show_costs(report, ending, output.quiet); });
 }
 
 void Decisions::abstain(const DecisionOutput& output) {
@@ -175,7 +176,7 @@ void Decisions::abstain(const DecisionOutput& output) {
   if (!criterion.empty()) report.criterion = std::move(criterion);
   store_and_print(
       output, "abstention", results::kAbstentionFile, report,
-      [&](const std::string& source) { return results::show_abstention(report, source); });
+      [&](const std::string& ending) { return results::show_abstention(report, ending); });
 }
 
 double Decisions::choose_temperature() {

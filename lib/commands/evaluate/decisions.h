@@ -49,7 +49,7 @@ class Decisions {
   // Evaluates the validation split when its scores are needed first.
   const engine::LabelledLogits& find_validation_scores();
   void calibrate(const DecisionOutput& output);
-  void draw_curves(const DecisionOutput& output);
+  void report_curves(const DecisionOutput& output);
   void find_operating_point(const DecisionOutput& output);
   void decide_by_costs(const DecisionOutput& output);
   void abstain(const DecisionOutput& output);

@@ -95,7 +95,7 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
   return report;
 }
 
-Document show_abstention(const AbstentionReport& report, const std::string& source) {
+Document show_abstention(const AbstentionReport& report, const std::string& ending) {
   const std::string allowed = percent(report.allowed_error);
   std::string line =
       std::isnan(report.confidence)
@@ -110,7 +110,7 @@ Document show_abstention(const AbstentionReport& report, const std::string& sour
     line += concat(", decided by the operating point ", printable(*report.criterion));
   }
   Document document;
-  document.add(Paragraph{line + source});
+  document.add(Paragraph{line + ending});
   Table table({"split", "samples with a class", "error of these (95 % interval)"}, NumbersFrom{1},
               "Abstention");
   add_row(table, to_string(Split::kValidation), report.validation);

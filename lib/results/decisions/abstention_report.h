@@ -33,7 +33,7 @@ AbstentionReport make_abstention_report(double error, const PredictOptions& opti
                                         const engine::LabelledLogits& scores);
 
 // Returns the confidence, and of both splits the share of the samples that get a class and their
-// error with its 95 % interval. `source` ends the first line: "; stored in ...".
-Document show_abstention(const AbstentionReport& report, const std::string& source);
+// error with its 95 % interval. `ending` ends the first line: "; stored in ...".
+Document show_abstention(const AbstentionReport& report, const std::string& ending);
 
 }  // namespace trainer::results

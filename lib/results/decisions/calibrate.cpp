@@ -147,13 +147,13 @@ void add_diagram(Document& document, const ReliabilityChange& change) {
   document.add(std::move(table));
 }
 
-Document show_calibration(const CalibrationReport& report, const std::string& source, bool brief) {
+Document show_calibration(const CalibrationReport& report, const std::string& ending, bool brief) {
   Document document;
   document.add(
       Paragraph{concat("calibration: temperature ", fixed(report.temperature, 4), ", fitted to ",
                        report.fitted.samples, " validation samples (negative log-likelihood ",
                        fixed(report.fitted.loss_before, 4), ", then ",
-                       fixed(report.fitted.loss_after, 4), ")", source)});
+                       fixed(report.fitted.loss_after, 4), ")", ending)});
   add_end_of_range(document, {report.temperature}, "validation samples");
   add_reliability(document, to_string(report.split), report.change);
   if (report.split == Split::kValidation) {

@@ -54,7 +54,7 @@ void add_reliability(Document& document, const std::string& samples,
 // Adds the reliability diagram as a table.
 void add_diagram(Document& document, const ReliabilityChange& change);
 // Returns the temperature, the measures and, unless `brief`, the reliability diagram as a table.
-// `source` ends the first line: "; stored in ...".
-Document show_calibration(const CalibrationReport& report, const std::string& source, bool brief);
+// `ending` ends the first line: "; stored in ...".
+Document show_calibration(const CalibrationReport& report, const std::string& ending, bool brief);
 
 }  // namespace trainer::results

@@ -200,12 +200,12 @@ Table make_cost_table(const CostReport& report) {
   return table;
 }
 
-Document show_costs(const CostReport& report, const std::string& source, bool brief) {
+Document show_costs(const CostReport& report, const std::string& ending, bool brief) {
   Document document;
   const double temperature = report.temperature.value_or(1);
   document.add(Paragraph{concat(
       "operating point: ", printable(report.criterion), ": the class of the least expected cost",
-      temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), source)});
+      temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), ending)});
   Table table({concat(report.split, ": decision"), "mean cost", "accuracy"}, NumbersFrom{1},
               "Cost of the decisions");
   const auto add = [&](const char* name, const CostedDecisions& decisions) {

@@ -56,7 +56,7 @@ CostReport make_cost_report(const std::string& criterion, const engine::CostMatr
 // Returns the costs, a row per true class.
 Table make_cost_table(const CostReport& report);
 // Returns the mean cost and the accuracy of both kinds of decisions and, unless `brief`, the counts
-// by true and decided class. `source` ends the first line: "; stored in ...".
-Document show_costs(const CostReport& report, const std::string& source, bool brief);
+// by true and decided class. `ending` ends the first line: "; stored in ...".
+Document show_costs(const CostReport& report, const std::string& ending, bool brief);
 
 }  // namespace trainer::results

@@ -147,9 +147,9 @@ CurvesReport thin_curves(CurvesReport report, std::size_t max_points) {
   return report;
 }
 
-Document show_curves(const CurvesReport& report, const std::string& source) {
+Document show_curves(const CurvesReport& report, const std::string& ending) {
   Document document;
-  document.add(Paragraph{concat("curves: one class against the rest, ", report.split, source)});
+  document.add(Paragraph{concat("curves: one class against the rest, ", report.split, ending)});
   document.add(draw_curves(report));
   Table table(
       {"class", "ROC AUC", "95 % interval (DeLong)", "average precision", "positives", "negatives"},

@@ -48,8 +48,8 @@ CurvesReport compute_curves(const std::vector<engine::BinaryScores>& scores,
 // Returns the curves with about `max_points` points each, evenly spaced with the last, or all.
 CurvesReport thin_curves(CurvesReport report, std::size_t max_points);
 
-// Returns a table of the areas, and charts of the classes with the smallest ones. `source` ends the
+// Returns a table of the areas, and charts of the classes with the smallest ones. `ending` ends the
 // first line: "; stored in ...".
-Document show_curves(const CurvesReport& report, const std::string& source);
+Document show_curves(const CurvesReport& report, const std::string& ending);
 
 }  // namespace trainer::results

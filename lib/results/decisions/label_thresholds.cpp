@@ -19,10 +19,10 @@ void fields(FieldVisitor& v, StoredThresholds& thresholds) {
   v("labels", thresholds.labels, "The threshold of each label.");
 }
 
-Document show_thresholds(const StoredThresholds& thresholds, const std::string& source) {
+Document show_thresholds(const StoredThresholds& thresholds, const std::string& ending) {
   Document document;
   document.add(Paragraph{concat("thresholds by ", thresholds.goal, ", found on the ",
-                                to_string(thresholds.split), " split", source)});
+                                to_string(thresholds.split), " split", ending)});
   Table table({"label", "probability above which it is predicted"}, NumbersFrom{1},
               "Thresholds of the labels");
   for (const StoredThresholds::Label& label : thresholds.labels) {

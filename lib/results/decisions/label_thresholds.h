@@ -29,7 +29,7 @@ struct StoredThresholds {
 void fields(FieldVisitor& v, StoredThresholds::Label& label);
 void fields(FieldVisitor& v, StoredThresholds& thresholds);
 
-// Returns the goal and a table of the labels. `source` ends the first line.
-Document show_thresholds(const StoredThresholds& thresholds, const std::string& source);
+// Returns the goal and a table of the labels. `ending` ends the first line.
+Document show_thresholds(const StoredThresholds& thresholds, const std::string& ending);
 
 }  // namespace trainer::results

@@ -135,9 +135,9 @@ std::string describe_threshold(const MeasuredThreshold& threshold) {
       temperature == 1 ? "" : concat(", at the temperature ", fixed(temperature, 4)), ")");
 }
 
-Document show_operating_point(const OperatingReport& report, const std::string& source) {
+Document show_operating_point(const OperatingReport& report, const std::string& ending) {
   Document document;
-  document.add(Paragraph{describe_threshold(report) + source});
+  document.add(Paragraph{describe_threshold(report) + ending});
   std::vector<std::pair<std::string, engine::OperatingCounts>> rows{
       {to_string(Split::kValidation), report.found}};
   if (report.split != Split::kValidation) rows.emplace_back(to_string(report.split), report.counts);

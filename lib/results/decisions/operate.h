@@ -57,7 +57,7 @@ std::string describe_threshold(const MeasuredThreshold& threshold);
 Table make_rates_table(const std::vector<std::pair<std::string, engine::OperatingCounts>>& rows);
 
 // Returns the threshold, and sensitivity and specificity of both splits with their 95 % intervals.
-// `source` ends the first line: "; stored in ...".
-Document show_operating_point(const OperatingReport& report, const std::string& source);
+// `ending` ends the first line: "; stored in ...".
+Document show_operating_point(const OperatingReport& report, const std::string& ending);
 
 }  // namespace trainer::results

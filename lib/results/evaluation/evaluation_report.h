@@ -25,8 +25,8 @@ struct EvaluationReport {
   LabelThresholds thresholds = {};  // set if samples have several labels
 };
 
-inline constexpr std::int64_t kMaxPrintedMatrix =
-    20;  // classes whose confusion matrix fits a screen
+// The classes of which a screen or a page shows a matrix.
+inline constexpr std::int64_t kMaxPrintedMatrix = 20;
 
 ConfusionMatrix make_matrix(const engine::Confusion& confusion,
                             const std::vector<std::string>& classes);

@@ -2,6 +2,7 @@
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "results/crossval/crossval_result.h"
+#include "results/evaluation/evaluation_report.h"
 #include "results/pages/html.h"
 #include "results/pages/sections.h"
 
@@ -43,8 +44,7 @@ std::string describe_folds(const CrossvalResult& crossval) {
 
 // Adds the matrix of at most as many classes as fit a page.
 void add_confusion(Document& page, const CrossvalResult& result) {
-  constexpr std::size_t kMaxClasses = 20;
-  if (!result.confusion.matrix || result.classes.size() > kMaxClasses) return;
+  if (!result.confusion.matrix || std::ssize(result.classes) > kMaxPrintedMatrix) return;
   ConfusionMatrix matrix{result.classes, {}};
   for (const auto& row : *result.confusion.matrix) {
     matrix.counts.insert(matrix.counts.end(), row.begin(), row.end());

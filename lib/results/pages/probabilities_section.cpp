@@ -8,6 +8,7 @@
 #include "results/decisions/curves.h"
 #include "results/decisions/label_thresholds.h"
 #include "results/decisions/stored.h"
+#include "results/evaluation/evaluation_report.h"
 #include "results/pages/sections.h"
 #include "results/read_json.h"
 #include "results/run_files/result_files.h"
@@ -55,8 +56,7 @@ void append_point(Document& section, Stored<OperatingPoint> point,
 }  // namespace
 
 void append_costs(Document& section, const CostReport& report, const std::string& source) {
-  constexpr std::size_t kMaxClasses = 20;
-  if (report.classes.size() <= kMaxClasses) section.add(make_cost_table(report));
+  if (std::ssize(report.classes) <= kMaxPrintedMatrix) section.add(make_cost_table(report));
   section.append(show_costs(report, source, true));
   section.add(Notice(report.contradiction));
 }
