@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 class JsonWriter final : public ValueVisitor, private FieldVisitor {
  public:
-  Json take() { return std::move(json_); }
+  explicit JsonWriter(Json& json) : json_(json) {}
 
   void boolean(bool& value) override { json_ = value; }
   void integer(std::int64_t& value, std::int64_t) override { json_ = value; }
@@ -44,15 +44,16 @@ class JsonWriter final : public ValueVisitor, private FieldVisitor {
 
   void choice(Choice& choice) override { choice.list_fields(*this); }
 
-  Json json_;
+  Json& json_;
 };
 
 }  // namespace
 
 Json write_json(Value& value) {
-  JsonWriter writer;
+  Json json;
+  JsonWriter writer(json);
   value.accept(writer);
-  return writer.take();
+  return json;
 }
 
 std::string write_line(Value& value) { return to_json_line(write_json(value)) + "\n"; }
