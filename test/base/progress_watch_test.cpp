@@ -1,4 +1,4 @@
-#include "base/process/progress.h"
+#include "base/process/progress_watch.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -85,6 +85,13 @@ TEST_CASE("StallDetector reports a stall after the timeout and after each doubli
   watched.progress.advance();
   CHECK(watched.pass(seconds(60)).empty());  // the first look sees the progress
   CHECK(watched.pass(seconds(1)).size() == 1);
+}
+
+TEST_CASE("StallDetector leaves a wait for a process to the call that waits until it is final") {
+  Watched watched;
+  const ActivityScope scope(watched.progress, Activity::kSum);
+  CHECK(watched.pass(seconds(119)).empty());
+  CHECK(watched.pass(seconds(2)).size() == 1);
 }
 
 TEST_CASE("StallDetector does not report a step of five minutes whose layers advance") {

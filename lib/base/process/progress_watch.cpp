@@ -1,8 +1,9 @@
-#include "base/process/progress.h"
+#include "base/process/progress_watch.h"
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -12,8 +13,6 @@ namespace trainer {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr std::array<Activity, 3> kWaits{Activity::kGpu, Activity::kSum, Activity::kBarrier};
 
 // Returns what a user may do about a stall in this activity; "" if nothing is known.
 const char* find_hint(Activity activity) {
@@ -99,10 +98,13 @@ StallDetector::StallDetector(Progress progress, milliseconds timeout)
       interval_(std::clamp(timeout / 20, milliseconds(10), milliseconds(1000))),
       next_report_(timeout) {}
 
+bool StallDetector::waits_for_process() const {
+  return progress_.is_open(Activity::kSum) || progress_.is_open(Activity::kBarrier);
+}
+
 bool StallDetector::has_reached_limit() const {
-  const auto waits = [this](Activity activity) { return progress_.is_open(activity); };
-  if (waits(Activity::kPrepareGpu)) return quiet_ >= 10 * timeout_;
-  return std::ranges::any_of(kWaits, waits) && quiet_ >= 2 * timeout_;
+  if (progress_.is_open(Activity::kPrepareGpu)) return quiet_ >= 10 * timeout_;
+  return (progress_.is_open(Activity::kGpu) || waits_for_process()) && quiet_ >= 2 * timeout_;
 }
 
 std::optional<Stall> StallDetector::look(Clock::time_point now) {
@@ -117,7 +119,7 @@ std::optional<Stall> StallDetector::look(Clock::time_point now) {
   }
   quiet_ += std::min<Clock::duration>(passed, 2 * interval_);
   const bool is_final = has_reached_limit();
-  if (!is_final && quiet_ < next_report_) return std::nullopt;
+  if (!is_final && (quiet_ < next_report_ || waits_for_process())) return std::nullopt;
   next_report_ = 2 * quiet_;
   const auto time = std::chrono::duration_cast<milliseconds>(quiet_);
   return Stall{time, is_final, describe_stall(open, time)};
