@@ -383,13 +383,13 @@ class File {
 }  // namespace
 
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
-                       const Metadata& metadata) {
+                       const Metadata& metadata, const Progress& progress) {
   const std::string header = make_header(tensors, metadata);
   const std::uint64_t length = header.size();
   Pieces pieces{{reinterpret_cast<const std::uint8_t*>(&length), sizeof length},
                 {reinterpret_cast<const std::uint8_t*>(header.data()), header.size()}};
   for (const Tensor& tensor : tensors) pieces.push_back(float_bytes(tensor.values));
-  write_file_atomic(path, pieces);
+  write_file_atomic(path, pieces, progress);
 }
 
 TensorFile read_safetensors(const Path& path, Content content) {

@@ -19,9 +19,10 @@ namespace trainer::checkpoint {
 // Write and read any safetensors file. Reading checks lengths, offsets and, if the file has them,
 // the format version and the checksums; it converts F32, F16, BF16, F64 and integer tensors to
 // float. They throw DataError naming the fault. Metadata that is not UTF-8 is written with U+FFFD.
-// With kShapes, reading looks at the header and the size of the file alone.
+// With kShapes, reading looks at the header and the size of the file alone. `progress` advances
+// with the bytes.
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
-                       const Metadata& metadata);
+                       const Metadata& metadata, const Progress& progress = {});
 TensorFile read_safetensors(const Path& path, Content content = Content::kAll);
 // Reads a safetensors file with both checksums, which write_safetensors() writes. Runs are resumed
 // from such files, and they contain a config. Throws DataError for any other file.

@@ -109,8 +109,10 @@ void remove_file(const Path& path) {
 
 }  // namespace
 
-Store::Store(Path folder, std::int64_t keep)
-    : folder_(std::move(folder)), keep_(std::max<std::int64_t>(1, keep)) {
+Store::Store(Path folder, std::int64_t keep, Progress progress)
+    : folder_(std::move(folder)),
+      keep_(std::max<std::int64_t>(1, keep)),
+      progress_(std::move(progress)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) throw DataError(folder_, "cannot create: " + describe_system_error(error.value()));
@@ -137,7 +139,8 @@ void Store::check_in_place() const {
 Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata) {
   check_in_place();
   const Path path = make_path(folder_, step);
-  write_safetensors(path, tensors, metadata);
+  const ActivityScope scope(progress_, Activity::kSave);
+  write_safetensors(path, tensors, metadata, progress_);
   // The run was resumed before later steps, so that their checkpoints do not belong to it any more.
   std::vector<Saved> saved = list();
   while (!saved.empty() && saved.back().step > step) {

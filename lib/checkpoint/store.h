@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/process/progress.h"
 #include "checkpoint/tensor_file.h"
 
 namespace trainer::checkpoint {
@@ -20,8 +21,8 @@ class Store {
  public:
   // Keeps the newest `keep` (at least 1) checkpoints, and the best one. Creates the folder and
   // removes temporary files of killed writers, so only the process that holds the run's lock may
-  // construct a Store.
-  Store(Path folder, std::int64_t keep);
+  // construct a Store. `progress` advances while a checkpoint is written.
+  Store(Path folder, std::int64_t keep, Progress progress = {});
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -43,6 +44,7 @@ class Store {
 
   Path folder_;
   std::int64_t keep_;
+  Progress progress_;
   int open_folder_ = -1;  // keeps the inode of the folder from being given to another
 };
 

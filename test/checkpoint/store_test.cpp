@@ -58,6 +58,16 @@ TEST_CASE("Store keeps the newest run.keep checkpoints and the best one") {
   CHECK_THROWS_WITH_AS(store.mark_best(100), doctest::Contains("step-00000100"), DataError);
 }
 
+TEST_CASE("Store counts the bytes of a checkpoint as progress") {
+  const TemporaryFolder folder;
+  const Progress progress;
+  Store store(folder.path(), 2, progress);
+  const std::vector<float> values((std::size_t{40} << 20) / sizeof(float));
+  store.save(1, {{"w", Shape{std::ssize(values)}, values}}, {});
+  // Length, header, three parts of the tensor, begin and end.
+  CHECK(progress.count() == 7);
+}
+
 TEST_CASE("Store sorts steps of more than eight digits as numbers") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);

@@ -241,9 +241,17 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
   }
 }
 
-void write_file_atomic(const Path& path, const Pieces& pieces) {
+void write_file_atomic(const Path& path, const Pieces& pieces, const Progress& progress) {
+  constexpr std::size_t kBytesAtOnce = std::size_t{16} << 20;
   AtomicFileWriter file(path, AtomicFileWriter::TemporaryName::kWhileWriting);
-  for (const auto& piece : pieces) file.write(piece);
+  for (auto piece : pieces) {
+    while (!piece.empty()) {
+      const auto part = piece.first(std::min(piece.size(), kBytesAtOnce));
+      file.write(part);
+      progress.advance();
+      piece = piece.subspan(part.size());
+    }
+  }
   file.commit();
 }
 

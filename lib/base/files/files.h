@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/process/progress.h"
+
 namespace trainer {
 
 using Path = std::filesystem::path;
@@ -41,7 +43,8 @@ void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
 void write_file_atomic(const Path& path, std::string_view content);
 // Overload for content in several pieces, so that a large file needs no second copy in memory.
 using Pieces = std::vector<std::span<const std::uint8_t>>;
-void write_file_atomic(const Path& path, const Pieces& pieces);
+// `progress` advances with the bytes.
+void write_file_atomic(const Path& path, const Pieces& pieces, const Progress& progress = {});
 
 // A file that is written in pieces. commit() puts it at `path`, as write_file_atomic() does;
 // without commit() `path` stays what it was. Until then the file has no name (O_TMPFILE), where the
