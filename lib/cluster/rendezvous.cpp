@@ -84,6 +84,7 @@ std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
 bool Rendezvous::shared_memory() const { return link_->shared_memory; }
 const Network& Rendezvous::network() const { return *link_->network; }
+const Progress& Rendezvous::progress() const { return link_->progress; }
 std::string Rendezvous::proof(std::initializer_list<std::string_view> parts) const {
   return compute_proof(link_->session_key, parts);
 }

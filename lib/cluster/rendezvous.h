@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process/progress.h"
 #include "cluster/identity.h"
 
 namespace trainer::cluster {
@@ -41,6 +42,8 @@ struct RendezvousOptions {
   std::function<void(const std::string&)> warn{};
   // The time in which a connection to rank 0 must give its rank.
   std::chrono::milliseconds greeting{10'000};
+  // Advances when data moves between any two ranks, and has the waits for other ranks.
+  Progress progress = {};
   // The clock and the connections; null for those of the system.
   std::shared_ptr<const Network> network{};
 };
@@ -89,6 +92,7 @@ class Rendezvous {
   std::uint64_t generation() const;
   bool shared_memory() const;
   const Network& network() const;
+  const Progress& progress() const;
   // Returns the proof that a rank of this start has the secret, for connections between ranks.
   std::string proof(std::initializer_list<std::string_view> parts) const;
 

@@ -1,9 +1,12 @@
 // Heartbeats that are lost or late on a link to rank 0, and what the ranks report.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "cluster/collective/gloo_communicator.h"
 #include "ranks.h"
 #include "relay.h"
+#include "support/process_events.h"
 
 namespace trainer::cluster::heartbeat_test {
 namespace {
@@ -53,6 +56,50 @@ TEST_CASE("Rendezvous: no rank counts as gone when heartbeats are lost while dat
     for (const std::string& message : messages) CHECK(message == "");
     CHECK(time > kTimeout);  // else the relay was not slow
   }
+}
+
+TEST_CASE("Rendezvous counts data of a call between two ranks as progress of every rank") {
+  const ReservedPort port;
+  RelayedLink link(100'000, 0, 2);
+  link.add({"127.0.0.1", port.number()});
+  std::array<std::uint64_t, 3> advances{};
+  const auto messages = on_ranks(3, [&](int rank) {
+    const auto here = join(link, rank, port.number(), milliseconds(4000));
+    const auto group = open_gloo(here, kRing);
+    group->barrier();
+    const std::uint64_t before = here->progress().count();
+    std::vector<std::byte> bytes(400'000);
+    group->broadcast(bytes, 2);
+    group->barrier();
+    advances[static_cast<std::size_t>(rank)] = here->progress().count() - before;
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+  // The two calls advance by 4, and the heartbeats of some seconds by more.
+  for (const std::uint64_t count : advances) CHECK(count >= 8);
+}
+
+TEST_CASE("Communicator opens an activity while it waits for another rank") {
+  const ReservedPort port;
+  const Progress first;
+  const auto messages = on_ranks(2, [&](int rank) {
+    RendezvousOptions options = kPatient;
+    if (rank == 0) options.progress = first;
+    const auto here = std::make_shared<Rendezvous>(make_identity(rank, 2, port.number()), options);
+    const auto group = open_gloo(here, kRing);
+    group->barrier();
+    float value = 1;
+    if (rank == 1 && !test::poll_until([&] { return first.is_open(Activity::kSum); })) {
+      throw CheckError("rank 0 does not wait in a sum");
+    }
+    group->all_reduce(std::span(&value, 1));
+    if (rank == 1 && !test::poll_until([&] { return first.is_open(Activity::kBarrier); })) {
+      throw CheckError("rank 0 does not wait at a barrier");
+    }
+    group->barrier();
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+  CHECK_FALSE(first.is_open(Activity::kSum));
+  CHECK_FALSE(first.is_open(Activity::kBarrier));
 }
 
 TEST_CASE("Rendezvous: every rank names both ends of a link to rank 0 that loses all data") {

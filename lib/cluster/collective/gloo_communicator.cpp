@@ -36,7 +36,7 @@ class GlooCommunicator final : public Communicator {
   GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous,
                    std::shared_ptr<const AlgorithmTable> table, std::string name)
       : rendezvous_(std::move(rendezvous)), table_(std::move(table)), name_(std::move(name)) {
-    run("connecting", [&] {
+    run(Activity::kBarrier, "connecting", [&] {
       transport_ = std::make_unique<Transport>(*rendezvous_, name_);
       context_ = make_gloo_context(*transport_);
     });
@@ -50,7 +50,7 @@ class GlooCommunicator final : public Communicator {
   void all_reduce(std::span<std::int64_t> values) override {
     if (values.empty() || size() == 1) return;
     if (!is_direct_sum(values.size_bytes())) return sum(values);
-    run(concat("all_reduce of ", values.size_bytes(), " bytes"),
+    run(Activity::kSum, concat("all_reduce of ", values.size_bytes(), " bytes"),
         [&] { direct_sum(*transport_, values); });
   }
 
@@ -61,18 +61,18 @@ class GlooCommunicator final : public Communicator {
       // Two ranks add in one order only, so that the table may choose the algorithm.
       std::span<float> values(roots[0], count);
       if (size() == 2) return sum(values);
-      run(concat("all_reduce of ", values.size_bytes(), " bytes"),
+      run(Activity::kSum, concat("all_reduce of ", values.size_bytes(), " bytes"),
           [&] { halving_doubling(*transport_, values); });
       return;
     }
     if (!tree_sum_) tree_sum_ = std::make_unique<TreeSum>(context_, *transport_);
-    run(concat("all_reduce_tree of ", count * sizeof(float), " bytes"),
+    run(Activity::kSum, concat("all_reduce_tree of ", count * sizeof(float), " bytes"),
         [&] { tree_sum_->run(leaves, roots, count); });
   }
 
   void broadcast(std::span<std::byte> bytes, int root) override {
     if (bytes.empty() || size() == 1) return;
-    run(concat("broadcast of ", bytes.size(), " bytes"), [&] {
+    run(Activity::kBarrier, concat("broadcast of ", bytes.size(), " bytes"), [&] {
       if (is_direct(bytes.size() * size(), size())) {
         direct_broadcast(*transport_, bytes, root);
         return;
@@ -86,7 +86,7 @@ class GlooCommunicator final : public Communicator {
 
   void all_gather(std::span<const std::byte> sent, std::span<std::byte> all) override {
     if (sent.empty()) return;
-    run(concat("all_gather of ", sent.size(), " bytes"), [&] {
+    run(Activity::kBarrier, concat("all_gather of ", sent.size(), " bytes"), [&] {
       if (is_direct(all.size(), size())) {
         direct_all_gather(*transport_, sent, all);
         return;
@@ -100,7 +100,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    run("barrier", [&] {
+    run(Activity::kBarrier, "barrier", [&] {
       std::int64_t nothing = 0;
       if (is_direct_sum(sizeof nothing)) {
         direct_sum(*transport_, std::span(&nothing, 1));
@@ -127,7 +127,8 @@ class GlooCommunicator final : public Communicator {
 
  private:
   template <class Call>
-  void run(const std::string& name, Call&& call) {
+  void run(Activity activity, const std::string& name, Call&& call) {
+    const ActivityScope scope(rendezvous_->progress(), activity);
     rendezvous_->begin_call(name);
     if (transport_) transport_->begin_call();
     try {
@@ -156,7 +157,7 @@ class GlooCommunicator final : public Communicator {
   void sum(std::span<T> values) {
     if (values.empty() || size() == 1) return;
     const Algorithm algorithm = choose(values.size_bytes());
-    run(concat("all_reduce of ", values.size_bytes(), " bytes"), [&] {
+    run(Activity::kSum, concat("all_reduce of ", values.size_bytes(), " bytes"), [&] {
       if (algorithm == Algorithm::kHalvingDoubling) {
         halving_doubling(*transport_, values);
         return;

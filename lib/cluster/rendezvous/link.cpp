@@ -15,6 +15,7 @@ Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& option
       timeout(options.timeout),
       shared_memory(options.shared_memory),
       network(options.network ? options.network : system_network()),
+      progress(options.progress),
       traffic(identity.size),
       waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       moved_(traffic.size()) {
@@ -106,7 +107,7 @@ void Rendezvous::Link::handle(const std::string& message) {
     }
     case kBeat: {
       const std::uint64_t count = reader.number();
-      if (count != progress_count_) progressed_ = network->now().time_since_epoch().count();
+      if (count != progress_count_) note_progress();
       progress_count_ = count;
       break;
     }
@@ -176,6 +177,7 @@ std::vector<std::string> Rendezvous::Link::ask_all(const std::string& messages,
 }
 
 std::string Rendezvous::Link::await_answer(std::uint64_t request, const char* what) {
+  const ActivityScope scope(progress, Activity::kBarrier);
   std::unique_lock lock(mutex);
   const auto start = network->now();
   // A rank that waits for a broken connection has the same time-out, and reports the connection.
@@ -227,6 +229,11 @@ std::string Rendezvous::Link::with_phase(const std::string& message) const {
   return phase.empty() ? message : message + ", while " + phase;
 }
 
+void Rendezvous::Link::note_progress() {
+  progressed_ = network->now().time_since_epoch().count();
+  progress.advance();
+}
+
 bool Rendezvous::Link::measure_traffic() {
   {
     const std::lock_guard lock(watchers_mutex_);
@@ -239,7 +246,7 @@ bool Rendezvous::Link::measure_traffic() {
     any = true;
     with_rank_0 = with_rank_0 || peer == 0;
   }
-  if (any) progressed_ = network->now().time_since_epoch().count();
+  if (any) note_progress();
   return with_rank_0;
 }
 

@@ -58,6 +58,7 @@ class Rendezvous::Link {
   const Milliseconds timeout;
   const bool shared_memory;
   const std::shared_ptr<const Network> network;
+  const Progress progress;
   std::vector<PeerTraffic> traffic;  // indexed by rank
   std::vector<Member> members;
   std::uint64_t generation = 0;
@@ -83,6 +84,7 @@ class Rendezvous::Link {
   // Measures the data that has moved, and counts it as progress. Returns whether any has moved
   // between this rank and rank 0.
   bool measure_traffic();
+  void note_progress();
   Handle add_watcher(std::list<std::function<void()>>& watchers, std::function<void()> call);
 
   Socket socket_, waker_;
