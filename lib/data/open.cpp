@@ -76,7 +76,7 @@ void check_paths(const config::Data& config, const std::set<Split>& wanted) {
 }
 
 void open_splits(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
-                 Datasets& result) {
+                 const Progress& progress, Datasets& result) {
   switch (config.format) {
     case config::DataFormat::kIdx:
       return open_idx(config, wanted, result);
@@ -92,7 +92,7 @@ void open_splits(const config::Data& config, std::uint64_t seed, const std::set<
     case config::DataFormat::kCsv:
     case config::DataFormat::kTfRecord:
     case config::DataFormat::kWebDataset:
-      return open_image_splits(config, seed, wanted, result);
+      return open_image_splits(config, seed, wanted, progress, result);
   }
 }
 
@@ -166,7 +166,9 @@ bool has_validation(const config::Data& data) {
                                               : has_validation_arrays(data);
 }
 
-Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::optional<Split> only) {
+Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::optional<Split> only,
+                       const Progress& progress) {
+  const ActivityScope scope(progress, Activity::kOpenData);
   if (config.validation_split < 0 || config.validation_split >= 1) {
     throw ConfigError(config.loc, "data.validation_split must be in [0, 1)");
   }
@@ -181,7 +183,7 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::opti
   check_paths(config, needed);
 
   Datasets result;
-  open_splits(config, seed, needed, result);
+  open_splits(config, seed, needed, progress, result);
   if (!config::is_image_format(config.format)) {
     result.train = augment_arrays(std::move(result.train), config, seed);
   }

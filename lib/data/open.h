@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/notice.h"
+#include "base/process/progress.h"
 #include "base/split.h"
 #include "base/types.h"
 #include "config/config.h"
@@ -68,8 +69,9 @@ struct Datasets {
 bool has_validation(const config::Data& data);
 // Opens the splits that the config names, or only `only`. Throws DataError for files that are
 // missing or damaged, for different numbers of images and labels, and for a label outside
-// [0, classes); throws MissingSplit if the config does not have the split.
-Datasets open_datasets(const config::Data& data, std::uint64_t seed,
-                       std::optional<Split> only = {});
+// [0, classes); throws MissingSplit if the config does not have the split. `progress` advances with
+// the files that are decoded.
+Datasets open_datasets(const config::Data& data, std::uint64_t seed, std::optional<Split> only = {},
+                       const Progress& progress = {});
 
 }  // namespace trainer::data

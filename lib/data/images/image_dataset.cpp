@@ -337,7 +337,7 @@ std::unique_ptr<PixelCache> make_cache(const config::Data& data, const ImageList
 
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                               const std::vector<std::string>& classes, std::uint64_t seed,
-                              bool training) {
+                              bool training, const Progress& progress) {
   const std::vector<std::string> names = name_labels(list, classes);
   ImageSource source{std::make_shared<ImageList>(std::move(list)), ImageReader(data), {},
                      Denormalizer(config::find_normalize(data)),   data.on_error,     seed};
@@ -347,8 +347,8 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
     source.on_error = config::OnError::kSkip;
   }
   const auto scale = source.crops() ? ImageReader::Scale::kFull : ImageReader::Scale::kReduced;
-  auto scan =
-      std::make_shared<DamageScan>(source.list, source.reader, scale, data.cache_dir, data.folders);
+  auto scan = std::make_shared<DamageScan>(source.list, source.reader, scale, data.cache_dir,
+                                           data.folders, progress);
   const ErrorBudget budget = make_budget(data, *source.list);
   std::optional<Readable> readable;
   if (source.on_error == config::OnError::kSkip) {

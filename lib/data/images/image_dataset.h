@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process/progress.h"
 #include "config/sections/data.h"
 #include "data/damaged_files.h"
 #include "data/dataset.h"
@@ -19,9 +20,10 @@ struct ImageSplit {
   std::function<std::string()> scaled_decode_note;  // see Datasets
 };
 // Only the training split has random changes and replaces damaged files. With on_error: skip, this
-// decodes all files and leaves the damaged ones out of the samples. Throws DataError.
+// decodes all files and leaves the damaged ones out of the samples; `progress` advances with the
+// files. Throws DataError.
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                               const std::vector<std::string>& classes, std::uint64_t seed,
-                              bool training);
+                              bool training, const Progress& progress = {});
 
 }  // namespace trainer::data

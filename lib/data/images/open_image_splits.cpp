@@ -14,8 +14,10 @@ namespace trainer::data {
 namespace {
 
 ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split which, ImageList list,
-                      const std::vector<std::string>& classes) {
+                      const std::vector<std::string>& classes, const Progress& progress) {
+  progress.advance();
   check_files_exist(list, config);
+  progress.advance();
   const bool training = which == Split::kTrain;
   if (training) {
     check_groups(config, list);
@@ -27,7 +29,7 @@ ImageSplit open_split(const config::Data& config, std::uint64_t seed, Split whic
     list.note_left_aside(describe_conflicts(config, classes, list));
   }
   if (training && config.limit) draw_files(list, *config.limit, seed);
-  return make_image_dataset(config, std::move(list), classes, seed, training);
+  return make_image_dataset(config, std::move(list), classes, seed, training, progress);
 }
 
 // Throws DataError if only one of two lists of images may have several labels per image.
@@ -44,7 +46,7 @@ void check_label_kind(const ImageList& list, bool has_several_labels) {
 }  // namespace
 
 void open_image_splits(const config::Data& config, std::uint64_t seed,
-                       const std::set<Split>& wanted, Datasets& result) {
+                       const std::set<Split>& wanted, const Progress& progress, Datasets& result) {
   if (config.resize.size() != 2) {
     throw ConfigError(config.loc, "data.resize: give [height, width]; image files differ in size");
   }
@@ -78,7 +80,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
       relabel.apply(which, result.classes, list);
     }
     if (has_several_labels) check_label_kind(list, *has_several_labels);
-    ImageSplit split = open_split(resolved, seed, which, std::move(list), result.classes);
+    ImageSplit split = open_split(resolved, seed, which, std::move(list), result.classes, progress);
     dataset = std::move(split.dataset);
     files = std::move(split.files);
     if (which == Split::kTrain) result.scaled_decode_note = std::move(split.scaled_decode_note);

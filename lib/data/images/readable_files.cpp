@@ -101,12 +101,14 @@ void ReadableFiles::forget() const noexcept {
 }
 
 DamageScan::DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
-                       ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access)
+                       ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access,
+                       Progress progress)
     : list_(std::move(list)),
       reader_(reader),
       scale_(scale),
       cache_dir_(cache_dir),
-      access_(access) {}
+      access_(access),
+      progress_(std::move(progress)) {}
 
 std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indices) {
   readable_ = std::make_unique<ReadableFiles>(
@@ -116,6 +118,7 @@ std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indic
       access_);
   std::vector<std::string> reasons(indices.size());
   parallel_for(indices.size(), [&](std::size_t i) {
+    progress_.advance();
     const ListedFile& file = list_->files[indices[i]];
     // Only whole files are recorded.
     const auto state = file.bytes < 0 ? readable_->find_state(file.path) : std::nullopt;

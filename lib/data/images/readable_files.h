@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/process/progress.h"
 #include "config/sections/data.h"
 #include "data/images/image_reader.h"
 #include "data/images/listing/image_list.h"
@@ -54,11 +55,13 @@ class ReadableFiles {
 };
 
 // Decodes the files of a list to find the damaged ones. Readable files are recorded in `cache_dir`
-// if `access` allows it, so that the next start need not decode them again.
+// if `access` allows it, so that the next start need not decode them again. `progress` advances
+// with the files.
 class DamageScan {
  public:
   DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
-             ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access);
+             ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access,
+             Progress progress);
 
   // Returns the reason why each of these files cannot be read, "" if it can. Uses all cores.
   std::vector<std::string> find(const std::vector<std::int64_t>& indices);
@@ -71,6 +74,7 @@ class DamageScan {
   ImageReader::Scale scale_;
   Path cache_dir_;
   config::FolderAccess access_;
+  Progress progress_;
   std::unique_ptr<ReadableFiles> readable_;  // null before the first find()
 };
 

@@ -21,6 +21,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       repeats_(options.repeats),
       epoch_samples_(options.epoch_samples(dataset.size())),
       augment_(options.augment),
+      progress_(options.progress),
       image_bytes_(dataset.spec().image_bytes()),
       label_bytes_(dataset.spec().label_bytes()) {}
 
@@ -69,6 +70,7 @@ void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& ra
     dataset_.get(indices[i], augment_ ? range.epoch * repeats_ + repeat : kNoEpoch,
                  buffer.images.data() + (to + i) * image_bytes_,
                  buffer.labels.data() + (to + i) * label_bytes_);
+    progress_.advance();
   }
 }
 

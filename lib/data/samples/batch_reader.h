@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/host_buffer.h"
+#include "base/process/progress.h"
 #include "data/samples/loader.h"
 #include "data/samples/sampler.h"
 
@@ -34,6 +35,7 @@ class BatchReader {
   std::int64_t batch_size_, rank_, ranks_, leaves_, passes_per_epoch_, repeats_;
   std::int64_t epoch_samples_;  // samples per pass
   bool augment_;
+  Progress progress_;
   std::size_t image_bytes_, label_bytes_;
 };
 

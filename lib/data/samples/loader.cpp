@@ -60,7 +60,8 @@ struct Loader::Entry {
 };
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
-    : when_read_(options.when_read),
+    : progress_(options.progress),
+      when_read_(options.when_read),
       out_(options.out),
       end_(options.end_step),
       oldest_(options.first_step),
@@ -134,6 +135,7 @@ const Batch* Loader::next() {
     ++measured_.uses;
   }
   if (!entry.ready) {
+    const ActivityScope scope(progress_, Activity::kInput);
     if (threads_.empty()) {
       read(entry, next_, -1);
       entry.ready = true;

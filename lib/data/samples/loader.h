@@ -14,6 +14,7 @@
 
 #include "base/host_buffer.h"
 #include "base/numbers/partition.h"
+#include "base/process/progress.h"
 #include "data/dataset.h"
 #include "data/samples/sampler.h"
 
@@ -71,6 +72,8 @@ struct LoaderOptions {
   bool adapt = false;
   std::int64_t out = 1;                    // batches that the caller may hold at once
   HostAllocator allocate = allocate_host;  // allocates the memory of images and labels
+  // Advances with the samples that are read, and has the waits of next().
+  Progress progress = {};
   // Called by the thread that has read a batch, unless empty.
   std::function<void(const ReadBatch&)> when_read;
 
@@ -139,6 +142,7 @@ class Loader {
   bool at_end() const { return end_ && ticket_ >= *end_; }
 
   std::unique_ptr<BatchReader> reader_;
+  Progress progress_;
   std::function<void(const ReadBatch&)> when_read_;
   std::int64_t prefetch_ = 0;  // batches that are read ahead
   // The limits of threads and of batches ahead; equal to them where they are given.

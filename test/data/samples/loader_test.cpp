@@ -109,6 +109,14 @@ TEST_CASE("loader returns the same batches for any number of threads and batches
   }
 }
 
+TEST_CASE("loader counts each sample as progress") {
+  const FakeDataset dataset(200);
+  LoaderOptions options = build_options(2, 4);
+  drain(*make_loader(dataset, options));
+  CHECK(options.progress.count() >= 3 * 200);
+  CHECK_FALSE(options.progress.is_open(Activity::kInput));
+}
+
 TEST_CASE("loader: next() reads its batch and no other without prefetch") {
   const FakeDataset dataset(200);
   const auto loader = make_loader(dataset, build_options(4, 0));
