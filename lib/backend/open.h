@@ -10,6 +10,7 @@
 
 #include "backend/backend.h"
 #include "base/process/environment.h"
+#include "base/process/progress.h"
 #include "base/threads/topology.h"
 
 namespace trainer::backend {
@@ -32,6 +33,8 @@ struct Platform {
   // A machine without GPUs to plan for; empty: this machine. The CPU backend takes as many threads
   // and chooses lanes as there, and pins no thread.
   std::optional<Topology> planned_machine = {};
+  // Advances with the work of the devices, and has their activities.
+  Progress progress = {};
 };
 // Returns this machine with the files that TRAINER_CUDA_PLUGIN and TRAINER_CUDA_PLAN_CACHE name.
 // The cache of tuning is in the latter folder, in XDG_CACHE_HOME or in HOME.

@@ -115,6 +115,26 @@ TEST_CASE("Engine: ordered sums equal one replica bit by bit in training and eva
   }
 }
 
+TEST_CASE("Engine counts the layers of a step on the CPU as progress") {
+  if (test::test_backend_name() != "cpu") TRAINER_SKIP("steps of other devices are waited for");
+  config::Config config = build_config(1, 16, false);
+  config.parallel.device = DeviceKind::kCpu;
+  const backend::Platform platform;
+  Engine engine(make_model(config), config,
+                backend::open_backends(device_options(config.parallel, platform)), Use::kTrain);
+  engine.initialise(3);
+  const Samples batch(16, 1);
+  const std::uint64_t before = platform.progress.count();
+  engine.step(batch.of(16), make_scalars(16));
+  const std::uint64_t of_step = platform.progress.count() - before;
+  engine.evaluate(batch.of(16));
+  const std::uint64_t of_evaluation = platform.progress.count() - before - of_step;
+  // Forward has a convolution, a dense layer and the loss; a call has a begin and an end.
+  CHECK(of_evaluation >= 5);
+  CHECK(of_step >= of_evaluation + 3);
+  CHECK_FALSE(platform.progress.is_open(Activity::kCompute));
+}
+
 TEST_CASE("Engine: parallel.evaluate false lets one replica evaluate as all do bit by bit") {
   for (const bool ordered : {false, true}) {
     config::Config config = build_config(2, 8, ordered);

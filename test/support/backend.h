@@ -28,9 +28,11 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_reference_backends(st
 
 // A backend a GPU of the plugin, the first ones; all on the first where TRAINER_TEST_SHARED_GPU is
 // set.
-inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(std::int64_t count) {
+inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(
+    std::int64_t count, const Progress& progress = {}) {
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   backend::DeviceOptions options;
+  options.platform.progress = progress;
   if (plugin != nullptr) options.platform.cuda_plugin = plugin;
   options.kind = DeviceKind::kCuda;
   options.replicas = count;
@@ -43,7 +45,7 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(std::int64_
 // The backends that `options` asks for, or as many of the backend that tests run on.
 inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(
     const backend::DeviceOptions& options) {
-  if (uses_gpus()) return open_test_gpus(options.replicas);
+  if (uses_gpus()) return open_test_gpus(options.replicas, options.platform.progress);
   if (uses_reference_backend()) return open_reference_backends(options.replicas);
   return backend::open_backends(options);
 }

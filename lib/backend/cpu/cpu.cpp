@@ -90,7 +90,9 @@ class CpuBackend : public Backend {
         processors_(options.processors),
         binding_(options.binding),
         lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMaxLanes), ""},
-        arenas_(kMaxLanes) {}
+        arenas_(kMaxLanes) {
+    machine_.progress = options.progress;
+  }
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();
@@ -138,6 +140,7 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
+    const ActivityScope scope(machine_.progress, Activity::kCompile);
     auto& cpu_variables = dynamic_cast<CpuVariables&>(variables);
     Lanes lanes{given_lanes_, ""};
     if (given_lanes_ == 0)

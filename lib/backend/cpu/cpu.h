@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/open.h"
+#include "base/process/progress.h"
 #include "base/threads/topology.h"
 
 namespace trainer::backend::cpu {
@@ -24,6 +25,7 @@ struct CpuOptions {
   // Defines on which processors the threads of a lane run: on all, on those of the lane's nodes, or
   // on as many processors as the lane has threads.
   enum class Binding { kNone, kNodes, kProcessors } binding = Binding::kNone;
+  Progress progress = {};  // advances with the layers
 };
 // Throws DeviceError if this processor cannot run the kernels.
 std::unique_ptr<Backend> open_backend(const CpuOptions& options);

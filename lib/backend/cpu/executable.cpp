@@ -147,6 +147,7 @@ void CpuExecutable::rebuild_packed_weights(int lane, int lanes) {
 }
 
 void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream&) {
+  const ActivityScope scope(machine_.progress, Activity::kCompute);
   if (kStepTimes) clock_.start();
   try {
     Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};

@@ -174,6 +174,8 @@ void CpuExecutable::run_instructions(int lane, const Call& call, std::int64_t ba
       instruction.run(context);
       work.set_layer(instruction.name, instruction.implementation, instruction.phase);
     }
+    // The other lanes run the same layers; they would wait for the memory of the counter.
+    if (lane == call.first_active) machine_.progress.advance();
     if (!call.overlap || !last) continue;
     // The last bucket follows the outputs, because its trailer depends on them.
     for (; next + 1 < lowered.bucket_ends.size() &&

@@ -17,6 +17,7 @@
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
 #include "backend/lowering/lowering.h"
+#include "base/process/progress.h"
 #include "base/spelling.h"
 #include "base/threads/barrier.h"
 #include "graph/graph.h"
@@ -79,6 +80,7 @@ struct Machine {
   const simd::AmxKernels* amx = nullptr;  // null: AMX is not used
   int threads = 1;                        // threads per lane
   std::string isa;
+  Progress progress;  // advances with the layers
 
   std::int64_t count_blocks(std::int64_t channels) const { return (channels + block - 1) / block; }
   // True if work that threads divide by blocks of channels has at least one block per thread.

@@ -71,6 +71,7 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
     cpu.all_threads = static_cast<int>(options.cpu.threads.value_or(core_count(options)));
     cpu.processors = select_processors(topology, options.replicas, replica, threads);
     cpu.binding = binding;
+    cpu.progress = options.platform.progress;
     backends.push_back(open_backend(cpu));
   }
   return backends;
