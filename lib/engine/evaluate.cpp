@@ -285,6 +285,7 @@ std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
                      is_multi_label ? dataset.spec().label_width : 0, engine.replica().leaves());
   }
   loading.augment = false;
+  loading.progress = options.progress;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/process/progress.h"
 #include "data/samples/features.h"
 #include "engine/engine.h"
 #include "engine/metrics/metrics.h"
@@ -29,6 +30,7 @@ struct EvaluateOptions {
   bool alone = false;
   // If set, called between batches; true cancels the evaluation.
   std::function<bool()> cancelled;
+  Progress progress = {};  // advances with the samples that are read
 };
 
 // Returns the options of a config: its loss, top k, and the scores that an AUC of it needs.

@@ -8,6 +8,7 @@
 
 #include "base/files/files.h"
 #include "base/notice.h"
+#include "base/process/progress.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "engine/engine.h"
@@ -34,6 +35,7 @@ struct Job {
   std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // empty on other ranks than the chief
   std::function<void(const Notice&)> warn = {};          // shows a line to the user
   Clock clock = steady_seconds;
+  Progress progress = {};  // advances with the run
   // Makes the steps of train(); null: make_synchronous_steps(). Tests of the loop's order set it.
   std::function<std::unique_ptr<Steps>(RunContext&)> make_steps = {};
 };

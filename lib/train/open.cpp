@@ -288,9 +288,10 @@ Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
   return large ? Notice(text) : Notice::note(text);
 }
 
-data::Datasets open_training_data(const config::Config& config, std::optional<Split> only) {
+data::Datasets open_training_data(const config::Config& config, std::optional<Split> only,
+                                  const Progress& progress) {
   const bool whole = !only;
-  data::Datasets data = data::open_datasets(config.data, config.seed, only);
+  data::Datasets data = data::open_datasets(config.data, config.seed, only, progress);
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
   if (whole) check_stops(config, data);
   check_labels(config, data);

@@ -5,6 +5,7 @@
 
 #include "backend/backend.h"
 #include "base/notice.h"
+#include "base/process/progress.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "model/build_model.h"
@@ -14,7 +15,9 @@ namespace trainer::train {
 // Opens all splits, or `only` one. If the config asks for mixup or cutmix, training samples are
 // mixed and their labels are shares of classes; the labels of other splits are not. Throws
 // ConfigError if there is no training split, and DataError if its labels do not fit the loss.
-data::Datasets open_training_data(const config::Config& config, std::optional<Split> only = {});
+// `progress` advances with the files that are decoded.
+data::Datasets open_training_data(const config::Config& config, std::optional<Split> only = {},
+                                  const Progress& progress = {});
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 

@@ -93,8 +93,10 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
 
 std::shared_ptr<cluster::Rendezvous> join_job(const cluster::Identity& who,
                                               const config::Config& config,
-                                              const std::function<void(const std::string&)>& warn) {
+                                              const std::function<void(const std::string&)>& warn,
+                                              const Progress& progress) {
   cluster::RendezvousOptions options;
+  options.progress = progress;
   options.secret = who.secret;
   options.warn = warn;
   options.timeout =

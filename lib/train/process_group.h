@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/process/progress.h"
 #include "checkpoint/tensor_file.h"
 #include "cluster/communicator.h"
 #include "cluster/identity.h"
@@ -30,7 +31,7 @@ void check_workers(const config::Config& config, const cluster::Identity& who);
 // not connect in time. `warn` is called from any thread.
 std::shared_ptr<cluster::Rendezvous> join_job(
     const cluster::Identity& who, const config::Config& config,
-    const std::function<void(const std::string&)>& warn = {});
+    const std::function<void(const std::string&)>& warn = {}, const Progress& progress = {});
 
 // The processes that train one model in step, and this process's place among them. A process that
 // trains alone, or with parameter servers, is in a group of one, in which collective calls return

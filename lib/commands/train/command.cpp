@@ -1,11 +1,13 @@
 #include "commands/train/command.h"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
+#include "base/process/progress_watch.h"
 #include "base/process/shell.h"
 #include "commands/evaluate/command.h"
 #include "commands/train/origin.h"
@@ -51,7 +53,7 @@ void check_batch_size(const config::Config& config, const cluster::Identity& who
 // Resolves `auto`. A resumed run keeps the batch size that its first session chose.
 void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
                         const data::Datasets& data, const graph::Graph& model,
-                        const Context& context) {
+                        const backend::Platform& platform, const Context& context) {
   if (!config.train.batch_size.is_automatic()) return;
   const Path stored = train::config_file(train::run_folder(config));
   if (arguments.resume && std::filesystem::exists(stored)) {
@@ -59,8 +61,7 @@ void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
                                   .config.train.batch_size;
     return;
   }
-  context.warn(train::resolve_batch_size(config, backend::read_platform(context.environment), model,
-                                         data.train->size()));
+  context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
 }
 
 // Gives a resumed run the network of its first session, where the config leaves open which variant
@@ -96,9 +97,10 @@ bool has_log_every(const TrainArguments& arguments, const config::LoadedConfig& 
 // step.
 int open_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded,
                    const cluster::Identity& who,
-                   const std::shared_ptr<cluster::Rendezvous>& rendezvous, const Context& context) {
+                   const std::shared_ptr<cluster::Rendezvous>& rendezvous,
+                   const backend::Platform& platform, const Context& context) {
   config::Config& config = loaded.config;
-  const data::Datasets data = train::open_training_data(config);
+  const data::Datasets data = train::open_training_data(config, {}, platform.progress);
   const Notice normalize = train::resolve_normalize(config, data);
   if (who.rank == 0) {
     for (const Notice& notice : list_notices(data)) context.warn(notice);
@@ -107,9 +109,9 @@ int open_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   train::check_trainable(config, model);
-  resolve_batch_size(arguments, config, data, model, context);
-  const Training training{arguments, config, data, model, has_log_every(arguments, loaded),
-                          context};
+  resolve_batch_size(arguments, config, data, model, platform, context);
+  const Training training{arguments, config,  data, model, has_log_every(arguments, loaded),
+                          context,   platform};
   if (rendezvous) return to_exit_code(train_in_step(training, rendezvous));
   if (train::has_parameter_servers(who)) {
     return to_exit_code(train_as_chief_or_worker(training, who));
@@ -124,11 +126,12 @@ int open_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded
 // Joins before the data is opened, so that the other ranks wait for a rank with slow storage and
 // get the reason when it fails.
 int join_and_train(const TrainArguments& arguments, config::LoadedConfig& loaded,
-                   const cluster::Identity& who, const Context& context) {
+                   const cluster::Identity& who, const backend::Platform& platform,
+                   const Context& context) {
   const std::shared_ptr<cluster::Rendezvous> rendezvous =
-      train::join_job(who, loaded.config, context.warn);
+      train::join_job(who, loaded.config, context.warn, platform.progress);
   try {
-    return open_and_train(arguments, loaded, who, rendezvous, context);
+    return open_and_train(arguments, loaded, who, rendezvous, platform, context);
   } catch (const PeerError&) {
     throw;  // all ranks have this error
   } catch (const std::exception& error) {
@@ -165,6 +168,16 @@ void warn_without_secret(const cluster::Identity& who, const Context& context) {
       "(TRAINER_SECRET, or --secret-file FILE)"));
 }
 
+ProgressWatchOptions make_watch_options(const config::Config& config, const cluster::Identity& who,
+                                        const Context& context) {
+  ProgressWatchOptions options;
+  options.timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
+  if (who.size > 1) options.process = concat("rank ", who.rank);
+  options.warn = context.warn;
+  return options;
+}
+
 }  // namespace
 
 int execute(const TrainArguments& arguments, const Context& context) {
@@ -182,14 +195,15 @@ int execute(const TrainArguments& arguments, const Context& context) {
   if (who.role == cluster::Role::kParameterServer) {
     return to_exit_code(train::serve(config, who, make_printer(arguments, context)));
   }
+  const backend::Platform platform = backend::read_platform(context.environment);
   if (who.rank == 0) {
-    context.warn(backend::device_warning(
-        engine::device_options(config.parallel, backend::read_platform(context.environment))));
+    context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   }
   check_batch_size(config, who);
   const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
-  return in_step ? join_and_train(arguments, loaded, who, context)
-                 : open_and_train(arguments, loaded, who, nullptr, context);
+  const ProgressWatch watch(platform.progress, make_watch_options(config, who, context));
+  return in_step ? join_and_train(arguments, loaded, who, platform, context)
+                 : open_and_train(arguments, loaded, who, nullptr, platform, context);
 }
 
 }  // namespace trainer::commands

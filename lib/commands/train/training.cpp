@@ -139,6 +139,7 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
     job.run = train::run_folder(config);
     job.shared_features = training.arguments.features_dir;
     job.build = context.version;
+    job.progress = training.platform.progress;
     job.start = choose_start(training.arguments);
     const bool chief = group.is_chief();
     job.warn = [](const Notice&) {};  // all would print the same

@@ -23,7 +23,7 @@ struct Training {
   const graph::Graph& model;
   bool has_log_every = false;  // the config or a flag gives run.log_every
   const Context& context;
-  backend::Platform platform = backend::read_platform(context.environment);
+  const backend::Platform& platform;
 };
 
 // Trains in a process alone.

@@ -24,7 +24,8 @@ checkpoint::Metadata make_metadata(const RunContext& context) {
 
 Checkpointer::Checkpointer(RunContext& context) : context_(context) {
   const Job& job = context.job;
-  if (job.group.is_chief()) store_.emplace(checkpoint_folder(job.run), job.config.run.keep);
+  if (job.group.is_chief())
+    store_.emplace(checkpoint_folder(job.run), job.config.run.keep, job.progress);
 }
 
 std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {

@@ -42,12 +42,14 @@ std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
   Job& job = context_.job;
   const data::Dataset* dataset = job.data.dataset(split).get();
   if (dataset == nullptr) return std::nullopt;
+  const ActivityScope scope(job.progress, Activity::kEvaluate);
   const double begin = job.clock();
   const std::int64_t step = context_.state.step;
   job.group.set_phase(
       context_.phase(concat("evaluating ", to_string(split), " after step ", step)));
   engine::EvaluateOptions options = engine::evaluate_options(job.config);
   options.workers = job.group.control();
+  options.progress = job.progress;
   options.cancelled = [&] {
     context_.servers.check_peers();
     return context_.servers.stop_requested();

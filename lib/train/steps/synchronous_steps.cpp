@@ -49,6 +49,7 @@ void SynchronousSteps::open_feed(FeatureCaches& features) {
   options.ranks = group_.size();
   options.leaves = job.engine.replica().leaves();
   options.adapt = true;
+  options.progress = job.progress;
   options.first_step = plan.batches(next_step_).first;
   const TrainingPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
   options.end_step = std::max(options.first_step, last.first + last.count);
