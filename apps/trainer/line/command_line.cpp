@@ -31,6 +31,16 @@ std::vector<std::string> list_values(const CLI::Option& option) {
   return split_text(type.substr(open + 1, close - open - 1), ',');
 }
 
+// Adds an option with `add`, which takes its name. `name` may have that of its value behind a
+// blank.
+template <class Add>
+Option add_named(const std::string& name, const Add& add) {
+  const std::size_t blank = name.find(' ');
+  CLI::Option& option = *add(name.substr(0, blank));
+  if (blank != std::string::npos) option.type_name(name.substr(blank + 1));
+  return Option(option);
+}
+
 CommandDescription describe(const CLI::App& app) {
   CommandDescription command{app.get_name(), app.get_description(), app.get_footer(), {}};
   for (const CLI::Option* option : app.get_options()) {
@@ -52,11 +62,6 @@ CommandDescription describe(const CLI::App& app) {
 
 Option Option::required() const {
   option_->required();
-  return *this;
-}
-
-Option Option::type_name(const std::string& name) const {
-  option_->type_name(name);
   return *this;
 }
 
@@ -137,7 +142,7 @@ Option Option::in_order() const {
 
 template <class T>
 Option Command::add_option(const std::string& name, T& value, const std::string& help) const {
-  return Option(*app_->add_option(name, value, help));
+  return add_named(name, [&](const auto& flag) { return app_->add_option(flag, value, help); });
 }
 template Option Command::add_option(const std::string&, std::string&, const std::string&) const;
 template Option Command::add_option(const std::string&, int&, const std::string&) const;
@@ -163,13 +168,17 @@ Option Command::add_flag(const std::string& name, bool& value, const std::string
 Option Command::add_action(const std::string& name,
                            const std::function<void(const std::string&)>& take,
                            const std::string& help) const {
-  return Option(*app_->add_option_function<std::string>(name, take, help));
+  return add_named(name, [&](const std::string& flag) {
+    return app_->add_option_function<std::string>(flag, take, help);
+  });
 }
 
 Option Command::add_list_action(const std::string& name,
                                 const std::function<void(const std::vector<std::string>&)>& take,
                                 const std::string& help) const {
-  return Option(*app_->add_option_function<std::vector<std::string>>(name, take, help));
+  return add_named(name, [&](const std::string& flag) {
+    return app_->add_option_function<std::vector<std::string>>(flag, take, help);
+  });
 }
 
 void Command::remove_option(const std::string& name) const {

@@ -23,8 +23,6 @@ class Option {
   explicit Option(CLI::Option& option) : option_(&option) {}
 
   Option required() const;
-  // Sets the name of the value in the help; the default is the name of its type.
-  Option type_name(const std::string& name) const;
   Option choices(const std::vector<std::string>& values) const;
   Option in_range(int low, int high) const;
   Option in_range(double low, double high) const;
@@ -53,8 +51,9 @@ class Command {
  public:
   Command(CLI::App& app, int& code) : app_(&app), code_(&code) {}
 
-  // Adds an option, or a positional argument if `name` has no dashes. T is a text, a number, or a
-  // list or optional of these.
+  // Adds an option, or a positional argument if `name` has no dashes. "--folds K" also gives the
+  // name of the value in the help, as for all options; the default is the name of its type. T is a
+  // text, a number, or a list or optional of these.
   template <class T>
   Option add_option(const std::string& name, T& value, const std::string& help) const;
   Option add_flag(const std::string& name, bool& value, const std::string& help) const;

@@ -12,10 +12,9 @@ void add_crossval(CommandLine& line) {
       "crossval", "Train a run per fold and predict each sample by a run that has not seen it");
   command.add_option("config", arguments->path, kConfigHelp).required();
   command
-      .add_option("--folds", arguments->folds,
+      .add_option("--folds K", arguments->folds,
                   concat("Parts of the training samples; data.folds, or ", commands::kDefaultFolds,
                          ", when left out"))
-      .type_name("K")
       .at_least_one();
   command.add_option("--dir", arguments->folder,
                      "Folder of the runs and results; runs/<name>_crossval when left out");
@@ -25,17 +24,13 @@ void add_crossval(CommandLine& line) {
       "--best", arguments->best,
       "Predict by the best checkpoint of each run, which its fold has chosen, in place "
       "of the last: the metrics are then too good");
-  command
-      .add_option("--operating-point", arguments->decisions.operating_point,
-                  "Also the threshold of the positive class, found for each fold on the "
-                  "predictions for the other folds: sensitivity=0.95, specificity=0.9 or "
-                  "cost=FP:FN; or cost=FILE.csv, as for evaluate")
-      .type_name("CRITERION");
-  command
-      .add_option("--positive-class", arguments->decisions.positive_class,
-                  "The class of the curves and of --operating-point; of two classes the second "
-                  "when left out")
-      .type_name("CLASS");
+  command.add_option("--operating-point CRITERION", arguments->decisions.operating_point,
+                     "Also the threshold of the positive class, found for each fold on the "
+                     "predictions for the other folds: sensitivity=0.95, specificity=0.9 or "
+                     "cost=FP:FN; or cost=FILE.csv, as for evaluate");
+  command.add_option("--positive-class CLASS", arguments->decisions.positive_class,
+                     "The class of the curves and of --operating-point; of two classes the second "
+                     "when left out");
   add_settings(command, *arguments);
   command.remove_option("--run-dir");  // each fold has a folder of its own in --dir
   command.run([arguments] { return commands::execute(*arguments, make_context()); });

@@ -12,22 +12,18 @@ void add_data(CommandLine& line) {
                      "Regular expression (RE2) on paths whose group must stay within one split; "
                      "data.group_by when left out");
   const Option suspects =
-      command
-          .add_option("--suspects", arguments->suspects,
-                      "Find images whose labels are likely wrong, by the folder of `trainer "
-                      "crossval`, or by a run for its validation split alone")
-          .type_name("RUN");
+      command.add_option("--suspects RUN", arguments->suspects,
+                         "Find images whose labels are likely wrong, by the folder of `trainer "
+                         "crossval`, or by a run for its validation split alone");
   command
-      .add_option("--output", arguments->output,
+      .add_option("--output FILE", arguments->output,
                   "Write the images of --suspects to this CSV file; suspects.csv here when left "
                   "out")
-      .type_name("FILE")
       .needs(suspects);
-  command
-      .add_option("--sheet", arguments->sheet,
-                  "Write training images as the model gets them, or those of --suspects, to this "
-                  "PNG")
-      .type_name("FILE");
+  command.add_option(
+      "--sheet FILE", arguments->sheet,
+      "Write training images as the model gets them, or those of --suspects, to this "
+      "PNG");
   command.add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
   command.add_flag("--strict", arguments->strict,
                    "End with an error for warnings, too, such as a photo in two splits or classes");

@@ -13,22 +13,13 @@ void add_follow(const Command& command, commands::EvaluateArguments& arguments) 
           .excludes({"--best", "--last", "--weights", "--average", "--flip", "--calibrate",
                      "--curves", "--operating-point", "--abstain", "--thresholds", "--ensemble"});
   const auto seconds = [&](const char* name, const char* key, const char* help) {
-    command
-        .add_action(
-            name,
-            [&arguments, key, name](const std::string& value) {
-              arguments.overrides.push_back({key, value, name});
-            },
-            help)
-        .type_name("SECONDS")
-        .not_negative()
-        .needs(follow);
+    add_override(command, arguments.overrides, name, key, help).not_negative().needs(follow);
   };
-  seconds("--start-delay", "evaluate.start_delay_secs",
+  seconds("--start-delay SECONDS", "evaluate.start_delay_secs",
           "Before the first evaluation (evaluate.start_delay_secs)");
-  seconds("--throttle", "evaluate.throttle_secs",
+  seconds("--throttle SECONDS", "evaluate.throttle_secs",
           "Between the starts of two evaluations (evaluate.throttle_secs)");
-  seconds("--timeout", "evaluate.timeout_secs",
+  seconds("--timeout SECONDS", "evaluate.timeout_secs",
           "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
 }
 
@@ -60,36 +51,29 @@ void add_evaluate(CommandLine& line) {
       "Also how far probabilities agree with the share of correct predictions, and the "
       "temperature, found on the validation split, that corrects them; stored in the "
       "run, where predict and export use it");
-  command
-      .add_option("--thresholds", arguments->thresholds,
-                  "Several labels per image: find a threshold for each label on the validation "
-                  "split, and keep it in the run for evaluate and predict: f1, or a goal as of "
-                  "--operating-point")
-      .type_name("GOAL");
+  command.add_option("--thresholds GOAL", arguments->thresholds,
+                     "Several labels per image: find a threshold for each label on the validation "
+                     "split, and keep it in the run for evaluate and predict: f1, or a goal as of "
+                     "--operating-point");
   command.add_flag("--curves", arguments->decisions.curves,
                    "Also ROC and precision-recall curves with their areas; stored in the run, for "
                    "its report");
+  command.add_option(
+      "--operating-point CRITERION", arguments->decisions.operating_point,
+      "Also the threshold of the positive class, found on the validation split: "
+      "sensitivity=0.95, specificity=0.9 or cost=FP:FN; or cost=FILE.csv, a table of what "
+      "each class costs by the true class; stored in the run, where predict uses the costs, "
+      "and the threshold of two classes");
   command
-      .add_option(
-          "--operating-point", arguments->decisions.operating_point,
-          "Also the threshold of the positive class, found on the validation split: "
-          "sensitivity=0.95, specificity=0.9 or cost=FP:FN; or cost=FILE.csv, a table of what "
-          "each class costs by the true class; stored in the run, where predict uses the costs, "
-          "and the threshold of two classes")
-      .type_name("CRITERION");
-  command
-      .add_option("--abstain", arguments->decisions.abstain,
+      .add_option("--abstain ERROR", arguments->decisions.abstain,
                   "Also the confidence, found on the validation split, below which no class is "
                   "given so that at most this share of the others is wrong; stored in the run, for "
                   "its report")
-      .type_name("ERROR")
       .in_range(0.0, 1.0);
-  command
-      .add_option(
-          "--positive-class", arguments->decisions.positive_class,
-          "The class of --curves and --operating-point; of two classes the second when left "
-          "out")
-      .type_name("CLASS");
+  command.add_option(
+      "--positive-class CLASS", arguments->decisions.positive_class,
+      "The class of --curves and --operating-point; of two classes the second when left "
+      "out");
   add_ensemble(command, arguments->ensemble)
       .excludes({"--calibrate", "--curves", "--operating-point", "--abstain", "--thresholds"});
   add_follow(command, *arguments);

@@ -15,7 +15,7 @@ void add_export(CommandLine& line) {
           "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx; "
           "that of FILE's ending when left out")
       .choices({"keras_h5", "safetensors", "onnx"});
-  command.add_option("--output", arguments->output, "File to write").type_name("FILE").required();
+  command.add_option("--output FILE", arguments->output, "File to write").required();
   command.add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
   command.add_flag("--uncalibrated", arguments->uncalibrated,
                    "Without the temperature that `evaluate --calibrate` has stored in the run");

@@ -30,18 +30,15 @@ void add_new(CommandLine& line) {
       .required();
   command.add_option("--output", arguments->output,
                      "The file; <name of the source>.yaml here when left out");
-  command
-      .add_action(
-          "--backbone",
-          [arguments](const std::string& name) { arguments->backbone = parse_backbone(name); },
-          "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
-          "whose weights are found when left out")
-      .type_name("NAME");
-  command
-      .add_option("--group-by", arguments->group_by,
-                  "Files to keep in one split, such as those of a patient: a regular expression on "
-                  "paths, or a column of the list (data.group_by)")
-      .type_name("PATTERN");
+  command.add_action(
+      "--backbone NAME",
+      [arguments](const std::string& name) { arguments->backbone = parse_backbone(name); },
+      "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
+      "whose weights are found when left out");
+  command.add_option(
+      "--group-by PATTERN", arguments->group_by,
+      "Files to keep in one split, such as those of a patient: a regular expression on "
+      "paths, or a column of the list (data.group_by)");
   command.add_flag("--overwrite", arguments->overwrite, "Replace the file");
   add_overrides(command, arguments->settings, Shorthands::kNone);
   command.run([arguments] { return commands::execute(*arguments, make_context()); });

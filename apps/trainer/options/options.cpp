@@ -22,7 +22,7 @@ void add_overrides(const Command& command, std::vector<config::Override>& overri
                    Shorthands shorthands) {
   command
       .add_list_action(
-          "--set",
+          "--set KEY=VALUE",
           [&overrides](const std::vector<std::string>& settings) {
             for (const std::string& setting : settings) {
               const auto equals = setting.find('=');
@@ -35,18 +35,10 @@ void add_overrides(const Command& command, std::vector<config::Override>& overri
             }
           },
           "Replace a value of the config, e.g. --set optimizer.adam.learning_rate=1e-4")
-      .type_name("KEY=VALUE")
       .one_value_each()
       .in_order();
   const auto flag = [&](const char* name, const char* key, const char* help) {
-    command
-        .add_action(
-            name,
-            [&overrides, key, name](const std::string& value) {
-              overrides.push_back({key, value, name});
-            },
-            help)
-        .in_order();
+    add_override(command, overrides, name, key, help).in_order();
   };
   if (shorthands == Shorthands::kNone) return;
   flag("--batch-size", "train.batch_size", "Samples per replica and step (train.batch_size)");
@@ -64,6 +56,17 @@ void add_overrides(const Command& command, std::vector<config::Override>& overri
       .in_order();
 }
 
+Option add_override(const Command& command, std::vector<config::Override>& overrides,
+                    const std::string& name, const char* key, const char* help) {
+  const std::string flag = name.substr(0, name.find(' '));
+  return command.add_action(
+      name,
+      [&overrides, key, flag](const std::string& value) {
+        overrides.push_back({key, value, flag});
+      },
+      help);
+}
+
 config::Override gpus_override(const std::string& value) {
   using Syntax = config::Override::Syntax;
   return {"parallel.gpus", value, "--gpus", value.starts_with('[') ? Syntax::kYaml : Syntax::kText};
@@ -75,11 +78,9 @@ Option add_last(const Command& command, bool& last) {
 }
 
 void add_model(const Command& command, commands::ModelArguments& arguments) {
-  command
-      .add_option("--weights", arguments.weights,
-                  "Of a config, what its model has instead of model.weights: a weight file or a "
-                  "run, or imagenet for its backbone")
-      .type_name("FILE|RUN|imagenet");
+  command.add_option("--weights FILE|RUN|imagenet", arguments.weights,
+                     "Of a config, what its model has instead of model.weights: a weight file or a "
+                     "run, or imagenet for its backbone");
   const Option last = add_last(command, arguments.last);
   const Option best = command
                           .add_flag("--best", arguments.best,
@@ -87,24 +88,21 @@ void add_model(const Command& command, commands::ModelArguments& arguments) {
                                     "one")
                           .excludes(last);
   command
-      .add_option("--average", arguments.average,
+      .add_option("--average N", arguments.average,
                   "Mean of the parameters and moving statistics of a run's last N checkpoints")
-      .type_name("N")
       .at_least_one()
       .excludes(best)
       .excludes(last);
 }
 
 Option add_ensemble(const Command& command, std::string& ensemble) {
-  return command
-      .add_action(
-          "--ensemble",
-          [&ensemble](const std::string& runs) {
-            if (runs.empty()) reject_value("--ensemble", "names no run");
-            ensemble = runs;
-          },
-          "More runs, with commas between: takes the mean of the probabilities of all runs")
-      .type_name("RUN,RUN,...");
+  return command.add_action(
+      "--ensemble RUN,RUN,...",
+      [&ensemble](const std::string& runs) {
+        if (runs.empty()) reject_value("--ensemble", "names no run");
+        ensemble = runs;
+      },
+      "More runs, with commas between: takes the mean of the probabilities of all runs");
 }
 
 }  // namespace trainer::app

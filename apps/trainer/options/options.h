@@ -26,6 +26,9 @@ enum class Shorthands { kAll, kDevice, kNone };
 // Appends to `overrides` in the order of the command line; they must outlive the parsing.
 void add_overrides(const Command& command, std::vector<config::Override>& overrides,
                    Shorthands shorthands = Shorthands::kAll);
+// Adds an option that stands for `key`; `overrides` must outlive the parsing.
+Option add_override(const Command& command, std::vector<config::Override>& overrides,
+                    const std::string& name, const char* key, const char* help);
 
 // The override that --gpus stands for: a list in brackets is YAML, anything else a text.
 config::Override gpus_override(const std::string& value);

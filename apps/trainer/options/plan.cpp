@@ -48,9 +48,8 @@ void add_simulation(const Command& command, PlanOptions& arguments) {
                       "Time of one worker's step, e.g. 120ms; else it is measured here")
           .needs(link);
   command
-      .add_option("--measured", request.measured,
+      .add_option("--measured FILE", request.measured,
                   "Take it from the output of benchmark --json or train --json")
-      .type_name("FILE")
       .needs(link)
       .excludes(step_time);
   command.add_option("--seconds", request.seconds, "Time to measure; default 2")
@@ -66,15 +65,12 @@ void add_plan(CommandLine& line) {
       "plan", "What a config means: values and their origins, layers, steps, memory");
   add_config(command, *arguments);
   const Option device =
-      command
-          .add_option("--device", arguments->device,
-                      "Plan for a GPU that need not be here: " + backend::gpu_model_names())
-          .type_name("GPU");
+      command.add_option("--device GPU", arguments->device,
+                         "Plan for a GPU that need not be here: " + backend::gpu_model_names());
   command
-      .add_option("--machine", arguments->machine,
+      .add_option("--machine FILE", arguments->machine,
                   "Plan for a CPU that need not be here: a YAML file with its nodes, "
                   "domains_per_node, cores_per_domain, l2_kib and l3_kib")
-      .type_name("FILE")
       .excludes(device);
   command.add_flag("--all", arguments->all, "List the config's default values too");
   command.add_flag("--layers", arguments->layers,
@@ -82,8 +78,8 @@ void add_plan(CommandLine& line) {
   command.add_option("--print-after", arguments->print_after,
                      "Print the graphs after a compiler pass, or all");
   command.add_flag("--program", arguments->program, "Print what the device runs, step by step");
-  command.add_option("--plot", arguments->plot, "Write the learning-rate curve to this SVG file")
-      .type_name("FILE");
+  command.add_option("--plot FILE", arguments->plot,
+                     "Write the learning-rate curve to this SVG file");
   command.add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
   command
       .add_option(

@@ -24,18 +24,17 @@ void check_predict_options(const commands::PredictArguments& arguments) {
 void add_heatmaps(const Command& command, commands::HeatmapOptions& options) {
   const Option heatmap =
       command
-          .add_option("--heatmap", options.folder,
+          .add_option("--heatmap FOLDER", options.folder,
                       "Also write a PNG for each image to this folder: the image, and over it in "
                       "blue to red where the model sees the predicted class")
-          .type_name("FOLDER")
           .excludes({"--features", "--ensemble"});
-  command.add_option("--heatmap-class", options.class_name, "Show where the model sees this class")
-      .type_name("NAME")
+  command
+      .add_option("--heatmap-class NAME", options.class_name,
+                  "Show where the model sees this class")
       .needs(heatmap);
   command
-      .add_option("--heatmap-layer", options.layer,
+      .add_option("--heatmap-layer NAME", options.layer,
                   "Layer whose output grad_cam shows; default the last one with several positions")
-      .type_name("NAME")
       .needs(heatmap);
   command
       .add_action(
@@ -63,18 +62,16 @@ void add_results(const Command& command, commands::PredictArguments& arguments) 
       "The likeliest class, without the operating point that `evaluate --operating-point` has "
       "stored in the run");
   command
-      .add_option("--abstain", arguments.abstain,
+      .add_option("--abstain ERROR", arguments.abstain,
                   "Give no class below the probability that keeps this share of wrong "
                   "predictions on the validation split")
-      .type_name("ERROR")
       .in_range(0.0, 1.0);
   add_ensemble(command, arguments.ensemble)
       .excludes({"--logits", "--uncalibrated", "--default-threshold", "--abstain"});
   const Option features =
       command
-          .add_option("--features", arguments.features,
+          .add_option("--features FILE.npy", arguments.features,
                       "Write the features of the images, in their order, to this NPY file instead")
-          .type_name("FILE.npy")
           .excludes({"--flip", "--logits", "--uncalibrated", "--default-threshold", "--abstain",
                      "--ensemble", "--format", "--json", "--top"});
   command
@@ -85,9 +82,8 @@ void add_results(const Command& command, commands::PredictArguments& arguments) 
   add_heatmaps(command, arguments.heatmaps);
   const Option sheet =
       command
-          .add_option("--sheet", arguments.sheet,
+          .add_option("--sheet FILE.html", arguments.sheet,
                       "Also write an HTML page with pictures of the images, by predicted class")
-          .type_name("FILE.html")
           .excludes(features);
   command
       .add_option("--samples", arguments.sheet_samples,
@@ -117,9 +113,7 @@ void add_predict(CommandLine& line) {
       .choices({"test", "validation", "train"});
   const Option format = command.add_option("--format", arguments->format, "table, csv or jsonl")
                             .choices({"table", "csv", "jsonl"});
-  command.add_option("--top", arguments->top, "Show the K likeliest classes")
-      .type_name("K")
-      .at_least_one();
+  command.add_option("--top K", arguments->top, "Show the K likeliest classes").at_least_one();
   command
       .add_action(
           "--on-error",

@@ -16,18 +16,15 @@ void add_report(CommandLine& line) {
       .add_option("--to-accuracy", arguments->to_accuracy,
                   "Of a sweep: also time and cost to this accuracy (0 to 1)")
       .in_range(0.0, 1.0);
-  command
-      .add_option("--plots", arguments->plots,
-                  "Of a run: folder of the plots as SVG; plots in the run's folder when neither "
-                  "this nor --output is given")
-      .type_name("FOLDER");
+  command.add_option("--plots FOLDER", arguments->plots,
+                     "Of a run: folder of the plots as SVG; plots in the run's folder when neither "
+                     "this nor --output is given");
   command
       .add_option(
-          "--mistakes", arguments->mistakes,
+          "--mistakes N", arguments->mistakes,
           "Of a run: show so many of its mistakes, by true and predicted class, and half as "
           "many right answers; found with its best checkpoint, else its last; default 24. Of "
           "crossval: of the folds together, found with the checkpoints of its predictions")
-      .type_name("N")
       .not_negative();
   command.add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
       .not_negative();

@@ -10,9 +10,8 @@ void add_sweep(CommandLine& line) {
       "sweep", "Train every combination of some values: a run each, and one table");
   command.add_option("config", arguments->path, kConfigHelp).required();
   command
-      .add_option("--over", arguments->over,
+      .add_option("--over KEY=V1,V2", arguments->over,
                   "A key and its values; also lists in NUM_GPUS, BATCH_SIZE, LEARNING_RATE, SEEDS")
-      .type_name("KEY=V1,V2")
       .one_value_each();
   command.add_option("--dir", arguments->folder,
                      "Folder of the sweep; runs/<name>_sweep when left out");
@@ -21,9 +20,8 @@ void add_sweep(CommandLine& line) {
                   "local trains here; slurm and kubernetes print a job array or Job manifests")
       .choices({"local", "slurm", "kubernetes"});
   command
-      .add_option("--max-points", arguments->max_points,
+      .add_option("--max-points N", arguments->max_points,
                   concat("How many points the sweep may have; default ", results::kMaxPoints))
-      .type_name("N")
       .at_least_one();
   command.add_option("--image", arguments->image, "Container image of --launcher kubernetes");
   command.add_flag("--collect", arguments->collect, "The table of what has been trained, no more");

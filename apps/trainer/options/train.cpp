@@ -11,33 +11,25 @@ void add_train(CommandLine& line) {
       command.add_flag("--resume", arguments->resume, "Go on from the run's last checkpoint");
   command.add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
       .excludes(resume);
-  command
-      .add_action(
-          "--fold",
-          [arguments](const std::string& value) {
-            arguments->overrides.push_back({"data.fold", value, "--fold"});
-          },
-          "Validate with part K of data.folds and train with the other parts (data.fold); the run "
-          "is runs/<name>_foldK without --run-dir")
-      .type_name("K")
+  add_override(
+      command, arguments->overrides, "--fold K", "data.fold",
+      "Validate with part K of data.folds and train with the other parts (data.fold); the run "
+      "is runs/<name>_foldK without --run-dir")
       .in_order();
-  command
-      .add_option("--features-dir", arguments->features_dir,
-                  "Folder for the cached outputs of frozen layers, which runs share; those of the "
-                  "run folder when left out")
-      .type_name("FOLDER");
+  command.add_option(
+      "--features-dir FOLDER", arguments->features_dir,
+      "Folder for the cached outputs of frozen layers, which runs share; those of the "
+      "run folder when left out");
   command.add_option("--rank", arguments->identity.rank,
                      "Which of several processes this is, 0 being the chief; else set by "
                      "TF_CONFIG, torchrun, Slurm or mpirun");
   command.add_option("--world-size", arguments->identity.world_size,
                      "How many processes train together");
-  command.add_option("--master", arguments->identity.master, "Where the process of rank 0 listens")
-      .type_name("HOST:PORT");
-  command
-      .add_option("--secret-file", arguments->identity.secret_file,
-                  "File with the secret that all processes of the job share; else "
-                  "TRAINER_SECRET")
-      .type_name("FILE");
+  command.add_option("--master HOST:PORT", arguments->identity.master,
+                     "Where the process of rank 0 listens");
+  command.add_option("--secret-file FILE", arguments->identity.secret_file,
+                     "File with the secret that all processes of the job share; else "
+                     "TRAINER_SECRET");
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
