@@ -81,6 +81,8 @@ struct OptionDescription {
   bool is_positional = false, is_required = false, takes_value = false;
 
   bool has_long_name(const std::string& long_name) const;
+  // Returns the names with their dashes, the short ones first.
+  std::vector<std::string> flags() const;
 };
 
 struct CommandDescription {

@@ -15,13 +15,6 @@ using Words = std::vector<std::string>;
 
 std::string joined(const Words& words) { return join(words, " "); }
 
-Words list_words(const OptionDescription& option) {
-  Words names;
-  for (const std::string& name : option.short_names) names.push_back("-" + name);
-  for (const std::string& name : option.long_names) names.push_back("--" + name);
-  return names;
-}
-
 // key= for --set.
 Words settings() {
   Words keys;
@@ -100,7 +93,7 @@ void print_sh(const std::vector<CommandDescription>& commands, const Dialect& sh
       if (option.is_positional) continue;
       if (!option.takes_value || option.has_long_name("set")) continue;
       Words patterns;
-      for (const std::string& name : list_words(option))
+      for (const std::string& name : option.flags())
         patterns.push_back("'" + command.name + " " + name + "'");
       std::cout << "        " << join(patterns, " | ") << ") ";
       const Words& values = option.values;
@@ -123,7 +116,7 @@ void print_sh(const std::vector<CommandDescription>& commands, const Dialect& sh
     Words words;
     for (const OptionDescription& option : command.options) {
       if (option.is_positional) continue;
-      for (const std::string& name : list_words(option)) {
+      for (const std::string& name : option.flags()) {
         if (name.starts_with("--")) words.push_back(name);
       }
     }

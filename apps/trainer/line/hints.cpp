@@ -91,8 +91,7 @@ void check_options(const std::vector<CommandDescription>& commands,
   for (const CommandDescription& command : commands) {
     if (command.name != words[0]) continue;
     for (const OptionDescription& option : command.options) {
-      for (const std::string& name : option.long_names) names.push_back("--" + name);
-      for (const std::string& name : option.short_names) names.push_back("-" + name);
+      for (std::string& flag : option.flags()) names.push_back(std::move(flag));
     }
   }
   for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {

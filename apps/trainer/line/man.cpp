@@ -1,8 +1,10 @@
 // The manual page, made from the command line's own definition.
 #include <iostream>
+#include <map>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands/explain/explain.h"
 #include "options/commands.h"
 #include "version.h"
@@ -12,25 +14,14 @@ namespace {
 
 // Text for roff: no escapes, no dash that would become a hyphen, no request at the start of a line.
 std::string roff(const std::string& text) {
+  static const std::map<char, const char*> kEscapes{{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"},
+                                                    {'^', "\\(ha"}, {'~', "\\(ti"}, {'`', "\\(ga"}};
   std::string result;
   for (const char letter : text) {
     const bool at_start = result.empty() || result.back() == '\n';
     if (at_start && (letter == '.' || letter == '\'')) result += "\\&";
-    if (letter == '\\') {
-      result += "\\e";
-    } else if (letter == '-') {
-      result += "\\-";
-    } else if (letter == '\'') {
-      result += "\\(aq";
-    } else if (letter == '^') {
-      result += "\\(ha";
-    } else if (letter == '~') {
-      result += "\\(ti";
-    } else if (letter == '`') {
-      result += "\\(ga";
-    } else {
-      result += letter;
-    }
+    const auto escape = kEscapes.find(letter);
+    result += escape == kEscapes.end() ? std::string(1, letter) : escape->second;
   }
   return result;
 }
@@ -44,14 +35,9 @@ void entry(std::ostream& out, const std::string& term, const std::string& text) 
 
 // "\fB--epochs\fR \fIFLOAT\fR"
 std::string list_names(const OptionDescription& option) {
-  std::string names;
-  const auto add = [&](const std::string& name) {
-    names += (names.empty() ? "" : ", ") + bold(name);
-  };
-  for (const std::string& name : option.short_names) add("-" + name);
-  for (const std::string& name : option.long_names) add("--" + name);
-  if (option.takes_value) names += ' ' + italic(option.type_name);
-  return names;
+  std::vector<std::string> names;
+  for (const std::string& flag : option.flags()) names.push_back(bold(flag));
+  return join(names) + (option.takes_value ? ' ' + italic(option.type_name) : "");
 }
 
 void print_options(const CommandDescription& command, std::ostream& out) {
