@@ -1,4 +1,4 @@
-// What a config may have: its keys, their schema, and the backbones.
+// What a config and results may have: their keys, and the schema of these.
 #include "commands/explain/explain.h"
 
 #include <iostream>
@@ -8,7 +8,6 @@
 #include "base/formats/json.h"
 #include "commands/explain/explain_result.h"
 #include "commands/explain/reference.h"
-#include "commands/models/models.h"
 #include "config/config.h"
 #include "options/commands.h"
 #include "results/catalogue.h"
@@ -59,17 +58,6 @@ void add_schema(CommandLine& line) {
                                   : to_json_line(results::to_json_schema(
                                         results::find_description(*result).form)))
               << '\n';
-    return kExitOk;
-  });
-}
-
-void add_models(CommandLine& line) {
-  const Command command =
-      line.add_command("models", "The backbones, with parameters, FLOP and weights");
-  const auto json = std::make_shared<bool>(false);
-  command.add_flag("--json", *json, "One JSON object");
-  command.run([json] {
-    (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
     return kExitOk;
   });
 }

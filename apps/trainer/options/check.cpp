@@ -1,7 +1,19 @@
+// Commands that check a config, its samples, and what training promises.
 #include "commands/data/command.h"
+#include "commands/validate/command.h"
+#include "commands/verify/verify.h"
 #include "options/options.h"
 
 namespace trainer::app {
+
+void add_validate(CommandLine& line) {
+  const auto arguments = std::make_shared<commands::ValidateArguments>();
+  const Command command = line.add_command("validate", "All errors of configs at once");
+  command.add_option("configs", arguments->configs, "Config files").required();
+  add_overrides(command, arguments->overrides);
+  command.add_flag("--json", arguments->json, "One JSON object per config on standard output");
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
+}
 
 void add_data(CommandLine& line) {
   const auto arguments = std::make_shared<commands::DataArguments>();
@@ -28,6 +40,25 @@ void add_data(CommandLine& line) {
   command.add_flag("--strict", arguments->strict,
                    "End with an error for warnings, too, such as a photo in two splits or classes");
   command.add_option("--samples", arguments->samples, "Images on the sheet").at_least_one();
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
+}
+
+void add_verify(CommandLine& line) {
+  const auto arguments = std::make_shared<commands::VerifyArguments>();
+  const Command command = line.add_command(
+      "verify", "Prove by training that replicas, or a resumed run, give what they should");
+  command.add_option("what", arguments->what, "replicas or resume")
+      .required()
+      .choices({"replicas", "resume"});
+  add_config(command, *arguments);
+  // Here a list to compare, not one number for the config.
+  command.remove_option("--replicas");
+  command
+      .add_option("--replicas", arguments->replicas,
+                  "Numbers of replicas to compare; default 1,2,4")
+      .delimiter(',')
+      .at_least_one();
+  command.add_option("--steps", arguments->steps, "Length of the runs").in_range(2, 1000000000);
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 

@@ -1,0 +1,49 @@
+// What a config may name: the backbones, their weights, and the devices.
+#include "commands/models/models.h"
+
+#include <iostream>
+#include <memory>
+
+#include "base/error.h"
+#include "base/process/process.h"
+#include "commands/devices/print_devices.h"
+#include "commands/weights/weights.h"
+#include "context.h"
+#include "options/commands.h"
+
+namespace trainer::app {
+
+void add_models(CommandLine& line) {
+  const Command command =
+      line.add_command("models", "The backbones, with parameters, FLOP and weights");
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "One JSON object");
+  command.run([json] {
+    (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
+    return kExitOk;
+  });
+}
+
+void add_weights(CommandLine& line) {
+  const auto arguments = std::make_shared<commands::WeightsArguments>();
+  const Command command =
+      line.add_command("weights", "ImageNet weights of the backbones: list them, or download some");
+  command.add_option("name", arguments->names,
+                     "Backbones whose weights to download: into $WEIGHTS_DIR, else `weights` if "
+                     "this folder exists, else ~/.keras/models; a list of all when left out");
+  command.add_flag("--json", arguments->json, "JSON objects, one per line");
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
+}
+
+void add_devices(CommandLine& line) {
+  const Command command = line.add_command("devices", "What this machine offers");
+  const auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "One JSON object");
+  command.run([json] {
+    (*json ? commands::print_devices_json : commands::print_devices)(
+        backend::read_platform(environment_variables()), std::cout);
+    return kExitOk;
+  });
+}
+
+}  // namespace trainer::app
