@@ -26,7 +26,6 @@ OTHER_FORMATS = {
 WITHOUT_A_LIST = {
     "lib/commands/compare/predictions.cpp",
     "lib/commands/evaluate/follow.cpp",
-    "lib/commands/explain/explain.cpp",
     "lib/commands/measure/measured.cpp",
     "lib/commands/plan/step_profile.cpp",
     "lib/commands/predict/labels.cpp",

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
-#include "commands/explain/explain_result.h"
 #include "commands/explain/reference.h"
 #include "config/config.h"
 #include "options/commands.h"

@@ -1,6 +1,6 @@
 // Commands that measure what a config takes on this machine.
 #include "commands/benchmark/benchmark.h"
-#include "commands/find/command.h"
+#include "commands/find/find.h"
 #include "commands/profile/command.h"
 #include "options/options.h"
 

@@ -1,6 +1,5 @@
 // Commands that train several runs.
 #include "base/error.h"
-#include "commands/crossval/command.h"
 #include "commands/crossval/crossval.h"
 #include "commands/sweep/command.h"
 #include "options/options.h"

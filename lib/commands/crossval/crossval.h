@@ -20,6 +20,7 @@
 #include "engine/metrics/metrics.h"
 #include "inference/open_model/open_model.h"
 #include "results/crossval/fold_decisions.h"
+#include "results/decisions/decision_options.h"
 #include "results/run_files/statistics.h"
 
 namespace trainer::commands {
@@ -42,5 +43,13 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
                                       results::CheckpointChoice checkpoint,
                                       const results::DecisionOptions& decisions,
                                       const std::function<void(const Notice&)>& warn);
+
+struct CrossvalArguments : PointsArguments {
+  std::optional<std::int64_t> folds;
+  bool best = false;
+  results::DecisionOptions decisions;
+};
+// Returns the code of find_exit_code().
+int execute(const CrossvalArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <deque>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "config/describe/schema.h"
 #include "config/values.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -302,21 +301,35 @@ std::string explain(const std::string& path) {
   return found.title + join(lines, "\n") + found.others;
 }
 
+// What `explain --json` prints.
+struct ExplainEvent {
+  std::vector<Explained> keys;
+};
+
+void fields(results::FieldVisitor& v, Explained& key) {
+  v("key", key.path, "The path of the key.");
+  v("value", key.value, "The values that are allowed.");
+  v.when_present("default", key.initial, "The default as YAML.");
+  v("required", key.required, "Whether a config must have it.");
+  v("help", key.help, "What it means.");
+}
+
+void fields(results::FieldVisitor& v, ExplainEvent& event) {
+  v.event("explain");
+  v("keys", event.keys, "The keys, in the order of the reference.");
+}
+
 std::string explain_json(const std::string& path) {
   const std::vector<ExplainedSection> sections = explained_sections();
-  nlohmann::ordered_json keys = nlohmann::json::array();
-  const auto add = [&](const Explained& key) {
-    keys.push_back({{"key", key.path}, {"value", key.value}});
-    if (!key.initial.empty()) keys.back()["default"] = key.initial;
-    keys.back()["required"] = key.required;
-    keys.back()["help"] = key.help;
-  };
+  ExplainEvent event;
   if (path.empty()) {
-    for (const ExplainedSection& section : sections) std::ranges::for_each(section.keys, add);
+    for (const ExplainedSection& section : sections) {
+      event.keys.insert(event.keys.end(), section.keys.begin(), section.keys.end());
+    }
   } else {
-    for (const Explained* key : find_explanation(sections, path).keys) add(*key);
+    for (const Explained* key : find_explanation(sections, path).keys) event.keys.push_back(*key);
   }
-  return to_json_line({{"event", "explain"}, {"keys", std::move(keys)}}) + "\n";
+  return results::to_line(event);
 }
 
 }  // namespace trainer::commands

@@ -1,4 +1,4 @@
-// configs/reference.md, the reference of all config keys and of the files of a run.
+// The references of all config keys, and of the files of a run and the lines of --json.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace trainer::commands {
 std::string reference();
 // Returns configs/output_reference.md, the keys of the files of a run and of the lines of --json.
 std::string output_reference();
+// Returns the keys of a result of results/catalogue.h as lines. Throws ConfigError for another
+// name.
+std::string explain_result(const std::string& result);
 
 }  // namespace trainer::commands

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "commands/load_config/load_config.h"
 #include "data/dataset.h"
 #include "engine/engine.h"
 #include "results/field.h"
@@ -86,5 +87,16 @@ void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
 results::Chart make_chart(const RangeTest& test);
 // Returns the throughput over the batch size.
 results::Chart make_chart(const BatchSizes& sizes);
+
+// ---- The command ----
+
+struct FindArguments : ConfigArguments {
+  std::string what;  // learning-rate or batch-size
+  std::string plot;
+  bool overwrite = false;
+  RangeTestOptions rates;
+  BatchSizeOptions sizes;
+};
+int execute(const FindArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

@@ -7,7 +7,6 @@
 #include "base/threads/cores.h"
 #include "commands/profile/input_profile.h"
 #include "commands/profile/layer_profile.h"
-#include "commands/profile/peak.h"
 #include "commands/profile/profile_print.h"
 #include "commands/profile/trace_file.h"
 #include "model/build_model.h"

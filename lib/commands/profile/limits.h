@@ -1,7 +1,9 @@
 // The least time that a layer could take on this machine: its roofline.
 #pragma once
 
+#include "backend/open.h"
 #include "commands/profile/layer_profile.h"
+#include "config/config.h"
 
 namespace trainer::commands {
 
@@ -16,6 +18,11 @@ struct Bandwidth {
 
 // Measures the bandwidth of `threads` threads of the host in about `seconds`.
 Bandwidth measure_bandwidth(int threads, double seconds = 0.6);
+
+// Returns the FLOPs per second of a replica's device in large 3x3 convolutions by the direct
+// method, at the config's precision: the best of at least four runs, about `seconds` in all.
+double measure_peak(const config::Config& config, const backend::Platform& platform,
+                    double seconds = 1);
 
 struct Limits {
   double peak_flops = 0;  // a second, of all ranks; 0 where it was not measured

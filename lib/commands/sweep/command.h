@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "commands/sweep/points.h"
+#include "commands/sweep/sweep.h"
 
 namespace trainer::commands {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
@@ -149,6 +150,18 @@ std::vector<results::PointState> run_sweep(const results::SweepPlan& plan, const
     if (signals.take() || !runner.run(i, states[i])) break;
   }
   return states;
+}
+
+Path find_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
+std::vector<results::PointState> train_or_collect(const PointsArguments& arguments,
+                                                  const results::SweepPlan& plan,
+                                                  results::ScoredCheckpoint checkpoint,
+                                                  const Context& context) {
+  if (arguments.collect) return results::collect(plan);
+  SweepPrinter printer({arguments.json, arguments.quiet, context.out_is_terminal, checkpoint},
+                       plan.points.size(), context.out);
+  return run_sweep(plan, find_program(), printer);
 }
 
 }  // namespace trainer::commands

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "commands/load_config/load_config.h"
 #include "commands/sweep/sweep_print.h"
 #include "results/sweeps/point_state.h"
 
@@ -24,5 +25,20 @@ std::vector<std::string> make_arguments(const results::SweepPlan& plan,
 // the path of this program. Throws ConfigError while another process runs the sweep.
 std::vector<results::PointState> run_sweep(const results::SweepPlan& plan, const Path& program,
                                            SweepPrinter& printer);
+
+// The arguments of `sweep` and `crossval`.
+struct PointsArguments : ConfigArguments {
+  std::string folder;    // the folder of the points; see plan_sweep() and plan_crossval()
+  bool collect = false;  // reads what has been trained, and trains nothing
+};
+
+// Returns the path of this program.
+Path find_program();
+// Trains the points of a written plan and prints their progress with the accuracy of `checkpoint`,
+// or with `collect` reads what has been trained.
+std::vector<results::PointState> train_or_collect(const PointsArguments& arguments,
+                                                  const results::SweepPlan& plan,
+                                                  results::ScoredCheckpoint checkpoint,
+                                                  const Context& context);
 
 }  // namespace trainer::commands

@@ -10,7 +10,6 @@
 
 #include "commands/profile/input_profile.h"
 #include "commands/profile/layer_profile.h"
-#include "commands/profile/peak.h"
 #include "commands/profile/profile_print.h"
 #include "commands/profile/trace_file.h"
 #include "data/open.h"
