@@ -24,12 +24,9 @@ OTHER_FORMATS = {
     "lib/results/json_schema.cpp": "JSON Schema",
 }
 WITHOUT_A_LIST = {
-    "lib/commands/compare/predictions.cpp",
     "lib/commands/evaluate/follow.cpp",
     "lib/commands/measure/measured.cpp",
     "lib/commands/plan/step_profile.cpp",
-    "lib/commands/predict/labels.cpp",
-    "lib/commands/predict/prediction_writer.cpp",
     "lib/commands/sweep/sweep.cpp",
     "lib/hooks/data_report.cpp",
     "lib/hooks/metrics_files.cpp",

@@ -5,11 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/formats/json_member.h"
-#include "base/formats/json_number.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "inference/predict/predict.h"
+#include "results/read_json.h"
 #include "results/run_files/statistics.h"
 
 namespace trainer::commands {
@@ -47,7 +46,6 @@ RunPredictions predict_split(const inference::OpenedModel& opened, double second
 }  // namespace
 
 std::optional<Predictions> read_predictions(const Path& run) {
-  using Json = nlohmann::json;
   const Path file = run / "predictions.jsonl";
   if (!std::filesystem::exists(file)) return std::nullopt;
   Predictions predictions;
@@ -56,10 +54,10 @@ std::optional<Predictions> read_predictions(const Path& run) {
     ++number;
     if (line.empty()) continue;
     try {
-      const Json json = Json::parse(line);
-      const std::int64_t index = whole_number(member(json, "index")).value();
-      predictions[{json.value("file", ""), index}] = {read_member<std::string>(json, "class"),
-                                                      read_member<std::string>(json, "label")};
+      const auto read =
+          results::from_json<results::PredictionLine>(nlohmann::ordered_json::parse(line), {});
+      predictions[{read.file.value_or(""), read.index}] = {read.predicted.value(),
+                                                           read.label.value()};
     } catch (const std::exception&) {
       throw DataError(
           concat(file.string(), ":", number),

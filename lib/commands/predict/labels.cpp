@@ -1,19 +1,37 @@
 #include "commands/predict/labels.h"
 
 #include <algorithm>
-#include <iomanip>
-#include <nlohmann/json.hpp>
 
 #include "base/formats/csv.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
 
 double probability(float logit) { return sigmoid(static_cast<double>(logit)); }
+
+// A line of JSON.
+struct LabelLine {
+  std::optional<std::string> file;
+  std::int64_t index = 0;
+  std::vector<std::string> labels;
+  std::vector<std::pair<std::string, double>> probabilities;
+  std::optional<std::vector<std::string>> present, absent;
+  std::optional<std::vector<double>> logits;
+};
+
+void fields(results::FieldVisitor& v, LabelLine& line) {
+  v.when_present("file", line.file, "The image file, or the file of arrays.");
+  v("index", line.index, "The number of the image, from 0.");
+  v("labels", line.labels, "The predicted labels.");
+  v("probabilities", line.probabilities, results::kShare, "The probabilities, by label.");
+  v.when_present("present", line.present, "The labels that the image is known to have.");
+  v.when_present("absent", line.absent, "The labels that it is known not to have.");
+  v.when_present("logits", line.logits, "The logits, with --logits.");
+}
 
 }  // namespace
 
@@ -21,18 +39,10 @@ LabelWriter::LabelWriter(const std::string& format, const std::vector<std::strin
                          std::vector<double> thresholds,
                          const std::vector<inference::PredictionInput>& inputs, bool logits,
                          std::ostream& out)
-    : format_(format),
-      thresholds_(std::move(thresholds)),
-      has_logits_(logits),
-      has_files_(inputs.size() > 1),
-      out_(out) {
+    : LineWriter(format, inputs, out), thresholds_(std::move(thresholds)), has_logits_(logits) {
   for (const std::string& label : labels) labels_.push_back(printable(label));
   for (const inference::PredictionInput& input : inputs) {
     has_known_ = has_known_ || input.dataset().spec().is_multi_label();
-    has_files_ = has_files_ || input.one_per_file;
-    for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
-      file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
-    }
   }
 }
 
@@ -56,20 +66,16 @@ std::string LabelWriter::join_names(const std::vector<std::size_t>& indices) con
   return text;
 }
 
-void LabelWriter::header() {
-  if (format_ == "csv") {
-    out_ << (has_files_ ? "file," : "") << "index,labels" << (has_known_ ? ",label" : "");
-    for (const std::string& label : labels_) out_ << ',' << csv_cell("p_" + label);
-    for (const std::string& label : labels_) {
-      if (has_logits_) out_ << ',' << csv_cell("logit_" + label);
-    }
-    out_ << '\n';
-  } else if (format_ == "table") {
-    if (has_files_) out_ << std::left << std::setw(static_cast<int>(file_width_) + 2) << "file";
-    out_ << std::right << std::setw(7) << "index"
-         << "  labels" << (has_known_ ? "  (right ones)" : "") << (has_logits_ ? "  logits" : "")
-         << '\n';
+void LabelWriter::write_csv_titles() {
+  out_ << ",labels" << (has_known_ ? ",label" : "");
+  for (const std::string& label : labels_) out_ << ',' << csv_cell("p_" + label);
+  for (const std::string& label : labels_) {
+    if (has_logits_) out_ << ',' << csv_cell("logit_" + label);
   }
+}
+
+void LabelWriter::write_table_titles() {
+  out_ << "  labels" << (has_known_ ? "  (right ones)" : "") << (has_logits_ ? "  logits" : "");
 }
 
 void LabelWriter::write(const inference::PredictionInput& input, const results::Output& output) {
@@ -80,11 +86,7 @@ void LabelWriter::write(const inference::PredictionInput& input, const results::
 
 void LabelWriter::write_table(const inference::PredictionInput& input,
                               const results::Output& output) {
-  if (has_files_) {
-    out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
-         << printable(input.name_of(output.index));
-  }
-  out_ << std::right << std::setw(7) << output.index;
+  begin_line(input, output.index);
   const std::vector<std::size_t> labels = predicted(output);
   if (labels.empty()) out_ << "  none";
   for (const std::size_t i : labels) {
@@ -101,8 +103,8 @@ void LabelWriter::write_table(const inference::PredictionInput& input,
 
 void LabelWriter::write_csv(const inference::PredictionInput& input,
                             const results::Output& output) {
-  if (has_files_) out_ << csv_cell(input.name_of(output.index)) << ',';
-  out_ << output.index << ',' << csv_cell(join_names(predicted(output)));
+  begin_line(input, output.index);
+  out_ << ',' << csv_cell(join_names(predicted(output)));
   if (has_known_) out_ << ',' << csv_cell(join_names(known(input, output)));
   for (const float logit : output.logits) out_ << ',' << csv_number(probability(logit));
   for (const float logit : output.logits) {
@@ -113,31 +115,28 @@ void LabelWriter::write_csv(const inference::PredictionInput& input,
 
 void LabelWriter::write_json(const inference::PredictionInput& input,
                              const results::Output& output) {
-  nlohmann::ordered_json json;
-  if (has_files_) json["file"] = input.name_of(output.index);
-  json["index"] = output.index;
-  json["labels"] = nlohmann::ordered_json::array();
-  for (const std::size_t i : predicted(output)) json["labels"].push_back(labels_[i]);
-  auto& all = json["probabilities"] = nlohmann::ordered_json::object();
+  LabelLine line;
+  line.file = find_file(input, output.index);
+  line.index = output.index;
+  for (const std::size_t i : predicted(output)) line.labels.push_back(labels_[i]);
   for (std::size_t i = 0; i < output.logits.size(); ++i) {
-    append_key(all, labels_[i], probability(output.logits[i]));
+    line.probabilities.emplace_back(labels_[i], probability(output.logits[i]));
   }
   // A label that is unknown is in neither list.
   if (input.dataset().spec().is_multi_label()) {
-    auto present = nlohmann::ordered_json::array(), absent = nlohmann::ordered_json::array();
+    line.present.emplace();
+    line.absent.emplace();
     const data::LabelSet labels = input.dataset().label_set_at(output.index);
     const auto has = [](std::span<const std::int32_t> list, std::size_t label) {
       return std::ranges::binary_search(list, static_cast<std::int32_t>(label));
     };
     for (std::size_t i = 0; i < labels_.size(); ++i) {
       if (has(labels.unknown, i)) continue;
-      (has(labels.present, i) ? present : absent).push_back(labels_[i]);
+      (has(labels.present, i) ? line.present : line.absent)->push_back(labels_[i]);
     }
-    json["present"] = std::move(present);
-    json["absent"] = std::move(absent);
   }
-  if (has_logits_) json["logits"] = output.logits;
-  out_ << to_json_line(json) << '\n';
+  if (has_logits_) line.logits.emplace(output.logits.begin(), output.logits.end());
+  out_ << results::to_line(line);
 }
 
 }  // namespace trainer::commands

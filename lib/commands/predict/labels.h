@@ -5,23 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "inference/predict/predict.h"
+#include "commands/predict/prediction_writer.h"
 
 namespace trainer::commands {
 
-// Writes the predicted labels of images as lines of a table, CSV or JSON.
-class LabelWriter {
+// Writes the predicted labels of images.
+class LabelWriter final : public LineWriter {
  public:
-  // `format`: table, csv or jsonl. `thresholds`: by label, the logit above which it is predicted.
-  // `logits`: whether to write the logits, too.
+  // `thresholds`: by label, the logit above which it is predicted. `logits`: whether to write the
+  // logits, too.
   LabelWriter(const std::string& format, const std::vector<std::string>& labels,
               std::vector<double> thresholds, const std::vector<inference::PredictionInput>& inputs,
               bool logits, std::ostream& out);
-  void header();
   // The input is one of the constructor's.
   void write(const inference::PredictionInput& input, const results::Output& output);
 
  private:
+  void write_csv_titles() override;
+  void write_table_titles() override;
   void write_table(const inference::PredictionInput& input, const results::Output& output);
   void write_csv(const inference::PredictionInput& input, const results::Output& output);
   void write_json(const inference::PredictionInput& input, const results::Output& output);
@@ -31,12 +32,9 @@ class LabelWriter {
                                  const results::Output& output) const;
   std::string join_names(const std::vector<std::size_t>& indices) const;
 
-  std::string format_;
   std::vector<std::string> labels_;
   std::vector<double> thresholds_;
-  bool has_logits_, has_files_ = false, has_known_ = false;  // the columns to write
-  std::size_t file_width_ = 4;
-  std::ostream& out_;
+  bool has_logits_, has_known_ = false;  // the columns to write
 };
 
 }  // namespace trainer::commands

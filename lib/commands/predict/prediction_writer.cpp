@@ -1,15 +1,15 @@
 #include "commands/predict/prediction_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "base/formats/csv.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "results/evaluation/find_class.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -19,24 +19,53 @@ constexpr const char* kAbstains = "(abstains)";
 
 }  // namespace
 
+LineWriter::LineWriter(const std::string& format,
+                       const std::vector<inference::PredictionInput>& inputs, std::ostream& out)
+    : format_(format), out_(out), has_files_(inputs.size() > 1) {
+  for (const inference::PredictionInput& input : inputs) {
+    has_files_ = has_files_ || input.one_per_file;
+    for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
+      file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
+    }
+  }
+}
+
+void LineWriter::header() {
+  if (format_ == "jsonl") return;
+  begin_line("file", "index");
+  format_ == "csv" ? write_csv_titles() : write_table_titles();
+  out_ << '\n';
+}
+
+void LineWriter::begin_line(const inference::PredictionInput& input, std::int64_t index) {
+  const std::string file = input.name_of(index);
+  begin_line(format_ == "csv" ? csv_cell(file) : printable(file), std::to_string(index));
+}
+
+void LineWriter::begin_line(const std::string& file, const std::string& index) {
+  if (format_ == "csv") {
+    out_ << (has_files_ ? file + ',' : "") << index;
+    return;
+  }
+  if (has_files_) out_ << std::left << std::setw(static_cast<int>(file_width_) + 2) << file;
+  out_ << std::right << std::setw(7) << index;
+}
+
+std::optional<std::string> LineWriter::find_file(const inference::PredictionInput& input,
+                                                 std::int64_t index) const {
+  return has_files_ ? std::optional(input.name_of(index)) : std::nullopt;
+}
+
 PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::string> classes,
                                    const std::vector<inference::PredictionInput>& inputs,
                                    std::optional<std::int64_t> top, std::ostream& out,
                                    std::int64_t logits)
-    : format_(format),
-      classes_(std::move(classes)),
-      logits_(logits),
-      files_(inputs.size() > 1),
-      out_(out) {
+    : LineWriter(format, inputs, out), classes_(std::move(classes)), logits_(logits) {
   if (top) top_ = std::min(*top, std::ssize(classes_));
   for (std::string& name : classes_) name = printable(name);
   for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
   for (const inference::PredictionInput& input : inputs) {
     labelled_ = labelled_ || input.images.labelled;
-    files_ = files_ || input.one_per_file;
-    for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
-      file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
-    }
   }
 }
 
@@ -58,28 +87,23 @@ void PredictionWriter::show_abstentions(double confidence) {
   name_width_ = std::max(name_width_, std::string_view(kAbstains).size());
 }
 
-void PredictionWriter::header() {
-  const int width = static_cast<int>(name_width_) + 2;
-  if (format_ == "csv") {
-    out_ << (files_ ? "file," : "") << "index,class,probability"
-         << (abstains_below_ ? ",abstained" : "") << (labelled_ ? ",label" : "");
-    for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
-    if (top_ == 0) {
-      for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
-    }
-    for (std::int64_t i = 0; i < logits_; ++i) {
-      // A single one is that of the second class.
-      const std::int64_t of = logits_ == 1 && classes_.size() == 2 ? 1 : i;
-      out_ << ',' << csv_cell("logit_" + results::class_name(classes_, of));
-    }
-    out_ << '\n';
-  } else if (format_ == "table") {
-    if (files_) out_ << std::left << std::setw(static_cast<int>(file_width_) + 2) << "file";
-    out_ << std::right << std::setw(7) << "index"
-         << "  " << std::left << std::setw(width) << "class"
-         << (labelled_ ? "probability  label" : "probability") << (logits_ > 0 ? "  logits" : "")
-         << '\n';
+void PredictionWriter::write_csv_titles() {
+  out_ << ",class,probability" << (abstains_below_ ? ",abstained" : "")
+       << (labelled_ ? ",label" : "");
+  for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
+  if (top_ == 0) {
+    for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
   }
+  for (std::int64_t i = 0; i < logits_; ++i) {
+    // A single one is that of the second class.
+    const std::int64_t of = logits_ == 1 && classes_.size() == 2 ? 1 : i;
+    out_ << ',' << csv_cell("logit_" + results::class_name(classes_, of));
+  }
+}
+
+void PredictionWriter::write_table_titles() {
+  out_ << "  " << std::left << std::setw(static_cast<int>(name_width_) + 2) << "class"
+       << (labelled_ ? "probability  label" : "probability") << (logits_ > 0 ? "  logits" : "");
 }
 
 void PredictionWriter::write(const inference::PredictionInput& input,
@@ -92,11 +116,8 @@ void PredictionWriter::write(const inference::PredictionInput& input,
 void PredictionWriter::write_table(const inference::PredictionInput& input,
                                    const results::Prediction& prediction) {
   const double p = prediction.probabilities[prediction.predicted];
-  if (files_)
-    out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
-         << printable(input.name_of(prediction.index));
-  out_ << std::right << std::setw(7) << prediction.index << "  " << std::left
-       << std::setw(static_cast<int>(name_width_) + 2)
+  begin_line(input, prediction.index);
+  out_ << "  " << std::left << std::setw(static_cast<int>(name_width_) + 2)
        << (prediction.abstained ? kAbstains : results::class_name(classes_, prediction.predicted))
        << std::right << std::setw(11) << fixed(p, 4);
   if (prediction.label) {
@@ -117,8 +138,8 @@ void PredictionWriter::write_table(const inference::PredictionInput& input,
 void PredictionWriter::write_csv(const inference::PredictionInput& input,
                                  const results::Prediction& prediction) {
   const double p = prediction.probabilities[prediction.predicted];
-  if (files_) out_ << csv_cell(input.name_of(prediction.index)) << ',';
-  out_ << prediction.index << ','
+  begin_line(input, prediction.index);
+  out_ << ','
        << (prediction.abstained ? ""
                                 : csv_cell(results::class_name(classes_, prediction.predicted)))
        << ',' << csv_number(p);
@@ -143,35 +164,33 @@ void PredictionWriter::write_csv(const inference::PredictionInput& input,
 void PredictionWriter::write_json(const inference::PredictionInput& input,
                                   const results::Prediction& prediction,
                                   const std::string& heatmap) {
-  nlohmann::ordered_json json;
-  if (files_) json["file"] = input.name_of(prediction.index);
-  json["index"] = prediction.index;
-  json["class"] = prediction.abstained
-                      ? nlohmann::ordered_json()
-                      : nlohmann::ordered_json(results::class_name(classes_, prediction.predicted));
-  json["probability"] = prediction.probabilities[prediction.predicted];
+  const auto& probabilities = prediction.probabilities;
+  const std::size_t predicted = prediction.predicted;
+  results::PredictionLine line;
+  line.file = find_file(input, prediction.index);
+  line.index = prediction.index;
+  if (!prediction.abstained) line.predicted = results::class_name(classes_, predicted);
+  line.probability = probabilities[predicted];
   if (abstains_below_) {
-    json["abstained"] = prediction.abstained;
-    json["abstains_below"] =
-        *abstains_below_ > 1 ? nlohmann::ordered_json() : nlohmann::ordered_json(*abstains_below_);
+    line.abstained = prediction.abstained;
+    line.abstains_below = *abstains_below_ > 1 ? HUGE_VAL : *abstains_below_;
   }
-  if (prediction.label) json["label"] = results::class_name(classes_, *prediction.label);
+  if (prediction.label) line.label = results::class_name(classes_, *prediction.label);
   if (top_ > 0) {
-    std::vector<std::size_t> order = runners_up(prediction);
-    order.insert(order.begin(), prediction.predicted);
-    for (const std::size_t i : order) {
-      json["top"].push_back({{"class", results::class_name(classes_, i)},
-                             {"probability", prediction.probabilities[i]}});
+    line.top.push_back({results::class_name(classes_, predicted), probabilities[predicted]});
+    for (const std::size_t i : runners_up(prediction)) {
+      line.top.push_back({results::class_name(classes_, i), probabilities[i]});
     }
   } else {
-    auto& all = json["probabilities"] = nlohmann::ordered_json::object();
-    for (std::size_t i = 0; i < prediction.probabilities.size(); ++i) {
-      append_key(all, results::class_name(classes_, i), prediction.probabilities[i]);
+    line.probabilities.emplace();
+    for (std::size_t i = 0; i < probabilities.size(); ++i) {
+      line.probabilities->emplace_back(results::class_name(classes_, i), probabilities[i]);
     }
   }
-  if (logits_ > 0) json["logits"] = prediction.scaled_logits;
-  if (!heatmap.empty()) json["heatmap"] = heatmap;
-  out_ << to_json_line(json) << '\n';
+  const std::vector<float>& logits = prediction.scaled_logits;
+  if (logits_ > 0) line.logits.emplace(logits.begin(), logits.end());
+  line.heatmap = heatmap;
+  out_ << results::to_line(line);
 }
 
 }  // namespace trainer::commands

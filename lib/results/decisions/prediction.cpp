@@ -5,6 +5,7 @@
 
 #include "base/numbers/statistics.h"
 #include "engine/metrics/binary_scores.h"
+#include "results/field.h"
 
 namespace trainer::results {
 namespace {
@@ -47,6 +48,26 @@ Prediction make_prediction(const Output& output, const PredictOptions& options) 
   prediction.probabilities = compute_probabilities(prediction.scaled_logits, options.loss);
   prediction.predicted = predict_class(output.logits, prediction.probabilities, options);
   return prediction;
+}
+
+static void fields(FieldVisitor& v, PredictionLine::Candidate& candidate) {
+  v("class", candidate.name, "The class.");
+  v("probability", candidate.probability, kShare, "Its probability.");
+}
+
+void fields(FieldVisitor& v, PredictionLine& line) {
+  v.when_present("file", line.file, "The image file, or the file of arrays.");
+  v("index", line.index, "The number of the image, from 0.");
+  v("class", line.predicted, "The predicted class; null if the model abstains.");
+  v.newer("probability", line.probability, "The probability of the class.");
+  v.when_present("abstained", line.abstained, "Whether the model abstains.");
+  v.when_present("abstains_below", line.abstains_below,
+                 "The confidence below which it abstains; null if it always does.");
+  v.when_present("label", line.label, "The true class, if it is known.");
+  v.when_present("top", line.top, "The likeliest classes, with --top.");
+  v.when_present("probabilities", line.probabilities, "The probabilities, by class.");
+  v.when_present("logits", line.logits, "The logits, with --logits.");
+  v.when_present("heatmap", line.heatmap, "The file of the heatmap.");
 }
 
 }  // namespace trainer::results

@@ -5,12 +5,15 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/choices.h"
 #include "engine/metrics/operating_point.h"
 
 namespace trainer::results {
+
+class FieldVisitor;
 
 // Returns the probabilities of all classes, of which a single output stands for two; the outputs of
 // mean_squared_error as they are.
@@ -52,5 +55,25 @@ struct PredictOptions {
 // Returns the class, and the probabilities of the logits divided by the temperature of the options.
 // `output` has no error.
 Prediction make_prediction(const Output& output, const PredictOptions& options);
+
+// A line of `predict --json`, which `compare` reads.
+struct PredictionLine {
+  struct Candidate {
+    std::string name;
+    double probability = 0;
+  };
+  std::optional<std::string> file;
+  std::int64_t index = 0;
+  std::optional<std::string> predicted;  // nothing if the model abstains
+  double probability = 0;
+  std::optional<bool> abstained;         // set with --abstain
+  std::optional<double> abstains_below;  // infinite if the model always abstains
+  std::optional<std::string> label;
+  std::vector<Candidate> top;
+  std::optional<std::vector<std::pair<std::string, double>>> probabilities;  // the classes in order
+  std::optional<std::vector<double>> logits;
+  std::string heatmap;
+};
+void fields(FieldVisitor& v, PredictionLine& line);
 
 }  // namespace trainer::results
