@@ -9,15 +9,50 @@
 #include "commands/predict/labels.h"
 #include "commands/predict/prediction_writer.h"
 #include "commands/predict/sheet.h"
-#include "inference/decisions/find_abstention.h"
+#include "data/samples/splits.h"
 #include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/thresholds.h"
 #include "inference/predict/ensemble.h"
 #include "inference/predict/features.h"
 #include "results/decisions/abstain.h"
+#include "results/evaluation/find_class.h"
 
 namespace trainer::commands {
 namespace {
+
+// Returns the class to show; nothing for the predicted one.
+std::optional<std::int64_t> find_label(const HeatmapOptions& options,
+                                       const inference::OpenedModel& opened) {
+  if (options.class_name.empty()) return std::nullopt;
+  return results::find_class(opened.classes, options.class_name, "--heatmap-class");
+}
+
+// Draws the heatmaps of predictions into a folder.
+class HeatmapWriter {
+ public:
+  // Makes the folder. Throws ConfigError as find_class(), HeatmapMaker and HeatmapFolder do, and
+  // then makes nothing.
+  HeatmapWriter(const PredictArguments& arguments, const inference::OpenedModel& opened,
+                const std::vector<inference::PredictionInput>& inputs)
+      : label_(find_label(arguments.heatmaps, opened)),
+        maker_(opened, inputs, arguments.heatmaps.method, arguments.heatmaps.layer),
+        folder_(arguments.heatmaps.folder, inference::name_heatmaps(inputs, arguments.limit),
+                arguments.overwrite) {}
+
+  // Writes the heatmap of a prediction for `inputs[input]`, which is `data`. Returns its path.
+  std::string write(std::size_t input, const inference::PredictionInput& data,
+                    const results::Prediction& prediction) {
+    const std::int64_t index = prediction.index;
+    folder_.write(input, index,
+                  maker_.draw(data.dataset(), index, label_.value_or(prediction.predicted)));
+    return folder_.path(input, index);
+  }
+
+ private:
+  const std::optional<std::int64_t> label_;
+  inference::HeatmapMaker maker_;
+  inference::HeatmapFolder folder_;
+};
 
 // Where the predictions of one class per image go: the lines, and the heatmaps and the sheet if
 // they are asked for.
@@ -33,11 +68,7 @@ class ClassOutput {
         writer_(arguments.json ? "jsonl" : arguments.format, opened.classes, inputs, arguments.top,
                 context.out, logits),
         skipped_(arguments.on_error, arguments.quiet, context) {
-    if (!arguments.heatmaps.folder.empty()) {
-      HeatmapOptions heatmap = arguments.heatmaps;
-      heatmap.overwrite = arguments.overwrite;
-      heatmaps_.emplace(heatmap, opened, inputs, arguments.limit);
-    }
+    if (!arguments.heatmaps.folder.empty()) heatmaps_.emplace(arguments, opened, inputs);
     if (!arguments.sheet.empty()) {
       sheet_.emplace(inputs, opened.classes, arguments.limit, arguments.sheet_samples);
     }
@@ -144,6 +175,42 @@ int predict_mean(const PredictArguments& arguments, const Context& context) {
   return output.finish();
 }
 
+std::vector<inference::PredictionInput> open_validation_inputs(
+    const inference::OpenedModel& opened, const std::function<void(const std::string&)>& warn) {
+  try {
+    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+  } catch (const data::MissingSplit&) {
+    throw ConfigError({}, concat("--abstain finds the confidence on the validation split, and the "
+                                 "data of ",
+                                 printable(opened.path),
+                                 " has none; name one with --set data.validation.path=PLACE"));
+  }
+}
+
+// Predicts the validation split of the model's data, and finds the confidence below which the model
+// abstains: a probability of the predicted class. Throws ConfigError for a model whose outputs are
+// not the probabilities of classes that exclude each other, and without a validation split.
+results::Abstention find_abstention(const inference::OpenedModel& opened, engine::Engine& engine,
+                                    const results::PredictOptions& options, double error,
+                                    const std::function<void(const std::string&)>& warn) {
+  const std::string reason =
+      engine::why_no_class_probabilities(opened.config.model.loss, engine.replica().outputs());
+  if (!reason.empty()) {
+    throw ConfigError({}, concat("--abstain needs a model that gives each image one class, but of ",
+                                 printable(opened.path), ' ', reason));
+  }
+  results::PredictOptions whole = options;
+  whole.limit.reset();
+  std::vector<engine::TopPrediction> predictions;
+  for (const inference::PredictionInput& input : open_validation_inputs(opened, warn)) {
+    inference::predict(engine, input, whole, [&](const results::Prediction& prediction) {
+      if (!prediction.error.empty() || !prediction.label) return;
+      predictions.push_back(results::to_top_prediction(prediction));
+    });
+  }
+  return results::find_abstention(predictions, error);
+}
+
 // Replaces `-` by the lines of standard input, each the name of an image.
 std::vector<std::string> read_names(const std::vector<std::string>& images,
                                     const Context& context) {
@@ -196,8 +263,7 @@ int execute(const PredictArguments& given, const Context& context) {
   if (!arguments.default_threshold) inference::use_operating_point(opened, options, context.warn);
   std::optional<results::Abstention> abstention;
   if (arguments.abstain) {
-    abstention =
-        inference::find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
+    abstention = find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
     context.warn(Notice::note(abstention->text()));
     inference::warn_of_abstention(opened, arguments.flip, *arguments.abstain, context.warn);
     output.show_abstentions(abstention->confidence);

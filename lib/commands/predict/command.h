@@ -7,10 +7,17 @@
 #include <vector>
 
 #include "commands/model_arguments/model_arguments.h"
-#include "commands/predict/heatmap_writer.h"
 #include "commands/predict/skipped_files.h"
+#include "inference/predict/heatmap_files.h"
 
 namespace trainer::commands {
+
+struct HeatmapOptions {
+  std::string folder;      // the folder of the files; no heatmaps when empty
+  std::string class_name;  // the predicted class when empty
+  std::string layer;       // see HeatmapMaker
+  inference::HeatmapMethod method = inference::HeatmapMethod::kGradCam;
+};
 
 struct PredictArguments : ModelArguments {
   // Image files, folders of them or array files; a split of the config's data when empty.
