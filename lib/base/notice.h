@@ -1,6 +1,7 @@
 // A line for the user beside the results of a command.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,9 @@ struct Notice {
     return notice;
   }
 };
+
+// Shows a notice to the user; does nothing for an empty text.
+using Warn = std::function<void(const Notice&)>;
 
 constexpr auto spellings(Notice::Kind) {
   using enum Notice::Kind;

@@ -16,7 +16,7 @@ namespace {
 
 RunPredictions predict_split(const inference::OpenedModel& opened, double seconds) {
   if (opened.classes.empty()) return {std::nullopt, "its model has no classes"};
-  const auto inputs = inference::open_prediction_inputs(opened, {}, {}, false, opened.warn);
+  const auto inputs = inference::open_prediction_inputs(opened, {}, {}, false);
   const inference::PredictionInput& input = inputs.front();
   if (!input.dataset().spec().label_is_index()) {
     return {std::nullopt, "its images do not have one class each"};
@@ -87,8 +87,7 @@ std::optional<PairedResult> compare_predictions(const Predictions& first,
 }
 
 RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
-                           const config::Environment& environment,
-                           const std::function<void(const Notice&)>& warn) {
+                           const config::Environment& environment, const Warn& warn) {
   const bool is_last = checkpoint == results::ScoredCheckpoint::kLast;
   if (!is_last) {
     if (std::optional<Predictions> stored = read_predictions(run)) return {std::move(stored), ""};

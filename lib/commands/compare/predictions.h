@@ -46,7 +46,6 @@ struct RunPredictions {
 // takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
 // DataError for a damaged predictions.jsonl.
 RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
-                           const config::Environment& environment,
-                           const std::function<void(const Notice&)>& warn);
+                           const config::Environment& environment, const Warn& warn);
 
 }  // namespace trainer::commands

@@ -23,7 +23,7 @@ struct Context {
   bool errors_are_terminal = false;
   std::function<int()> columns = {};  // returns the width of the terminal; may be null
   // Shows the user a line beside the results; nothing for an empty text.
-  std::function<void(const Notice&)> warn = {};
+  Warn warn = {};
   std::istream* in = nullptr;  // standard input; null if the command has none
   // Returns whether `in` is a pipe with text that was not read; may be null.
   std::function<bool()> has_piped_text = {};

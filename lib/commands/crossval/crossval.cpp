@@ -190,8 +190,7 @@ results::SweepPlan plan_crossval(const std::string& config, std::optional<std::i
 
 results::CrossvalResult collect_folds(const results::SweepPlan& plan,
                                       results::CheckpointChoice checkpoint,
-                                      const results::DecisionOptions& decisions,
-                                      const std::function<void(const Notice&)>& warn) {
+                                      const results::DecisionOptions& decisions, const Warn& warn) {
   std::vector<FoldResult> folds;
   OutOfFold predictions;
   for (std::size_t i = 0; i < plan.points.size(); ++i) {

@@ -41,8 +41,7 @@ results::SweepPlan plan_crossval(const std::string& config, std::optional<std::i
 // was when a run was trained.
 results::CrossvalResult collect_folds(const results::SweepPlan& plan,
                                       results::CheckpointChoice checkpoint,
-                                      const results::DecisionOptions& decisions,
-                                      const std::function<void(const Notice&)>& warn);
+                                      const results::DecisionOptions& decisions, const Warn& warn);
 
 struct CrossvalArguments : PointsArguments {
   std::optional<std::int64_t> folds;

@@ -17,8 +17,7 @@ namespace trainer::commands {
 
 FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
                                results::CheckpointChoice checkpoint,
-                               const config::Environment& environment,
-                               const std::function<void(const Notice&)>& warn) {
+                               const config::Environment& environment, const Warn& warn) {
   const inference::OpenedModel opened =
       inference::open_trained(run.string(), checkpoint, {}, environment, warn);
   const inference::OpenedSplit split{Split::kValidation,

@@ -75,8 +75,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   results::LabelThresholds thresholds;
   const std::optional<engine::Metrics> metrics =
       split.dataset().spec().is_multi_label()
-          ? inference::evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds,
-                                       context.warn)
+          ? inference::evaluate_labels(engine, split.dataset(), opened, goal, options, thresholds)
           : engine::evaluate(engine, split.dataset(), options);
   context.warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   context.warn(inference::note_on_predictions(opened));
@@ -95,7 +94,7 @@ int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
                   const Context& context) {
   const inference::EnsembleScores scores = inference::evaluate_ensemble(
       open_models(make_model_arguments(arguments, run), arguments.ensemble, context),
-      parse_split(arguments.split), arguments.flip, context.warn);
+      parse_split(arguments.split), arguments.flip);
   if (arguments.json) {
     context.out << inference::ensemble_json(scores) << std::endl;
   } else {

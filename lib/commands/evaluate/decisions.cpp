@@ -169,8 +169,7 @@ void Decisions::abstain(const DecisionOutput& output) {
   options.costs = costs_;
   options.threshold = threshold_;
   std::string criterion = options_.operating_point;
-  if (!costs_ && !threshold_)
-    criterion = inference::use_operating_point(opened_, options, opened_.warn);
+  if (!costs_ && !threshold_) criterion = inference::use_operating_point(opened_, options);
   results::AbstentionReport report = results::make_abstention_report(
       *options_.abstain, options, find_validation_scores(), split_, scores_);
   if (!criterion.empty()) report.criterion = std::move(criterion);
@@ -180,8 +179,7 @@ void Decisions::abstain(const DecisionOutput& output) {
 }
 
 double Decisions::choose_temperature() {
-  if (!temperature_)
-    temperature_ = inference::find_temperature(opened_, evaluation_.flip, opened_.warn);
+  if (!temperature_) temperature_ = inference::find_temperature(opened_, evaluation_.flip);
   return *temperature_;
 }
 

@@ -30,7 +30,7 @@ struct FollowOptions {
   std::vector<config::Override> overrides;
   config::Environment environment;
   std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation
-  std::function<void(const Notice&)> warn;
+  Warn warn;
 };
 
 struct Followed {

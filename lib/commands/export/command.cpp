@@ -58,8 +58,7 @@ int execute(const ExportArguments& arguments, const Context& context) {
       model::find_export_format(arguments.format, arguments.output, arguments.overwrite);
   inference::OpenedModel opened = open_model(arguments, context);
   ExportedTemperature temperature;
-  if (!arguments.uncalibrated)
-    temperature.value = inference::find_temperature(opened, false, context.warn);
+  if (!arguments.uncalibrated) temperature.value = inference::find_temperature(opened, false);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 inference::sample_spec(opened), opened.config.seed);
   if (format == "keras_h5") {

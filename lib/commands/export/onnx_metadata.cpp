@@ -38,7 +38,7 @@ std::string describe_reading(const config::Data& data) {
 
 void add_operating_point(const inference::OpenedModel& opened, double temperature,
                          OnnxMetadata& metadata) {
-  const auto point = inference::find_operating_point(opened, false, opened.warn);
+  const auto point = inference::find_operating_point(opened, false);
   if (!point) return;
   // predict uses the threshold of two classes alone.
   if (!point->costs && opened.classes.size() != 2) return;

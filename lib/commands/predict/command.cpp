@@ -159,11 +159,11 @@ int write_labels(const PredictArguments& arguments, const inference::OpenedModel
 int predict_mean(const PredictArguments& arguments, const Context& context) {
   const auto members = inference::open_ensemble(open_models(arguments, arguments.ensemble, context),
                                                 arguments.images, parse_split(arguments.split),
-                                                arguments.on_error != OnError::kFail, context.warn);
+                                                arguments.on_error != OnError::kFail);
   const inference::EnsembleMember& first = members.front();
   for (const inference::EnsembleMember& member : members) {
     context.warn(inference::note_on_predictions(member.opened));
-    inference::note_unused_results(member.opened, context.warn);
+    inference::note_unused_results(member.opened);
   }
   ClassOutput output(arguments, first.opened, first.inputs, 0, context);
   output.header();
@@ -176,9 +176,9 @@ int predict_mean(const PredictArguments& arguments, const Context& context) {
 }
 
 std::vector<inference::PredictionInput> open_validation_inputs(
-    const inference::OpenedModel& opened, const std::function<void(const std::string&)>& warn) {
+    const inference::OpenedModel& opened) {
   try {
-    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false);
   } catch (const data::MissingSplit&) {
     throw ConfigError({}, concat("--abstain finds the confidence on the validation split, and the "
                                  "data of ",
@@ -191,8 +191,7 @@ std::vector<inference::PredictionInput> open_validation_inputs(
 // abstains: a probability of the predicted class. Throws ConfigError for a model whose outputs are
 // not the probabilities of classes that exclude each other, and without a validation split.
 results::Abstention find_abstention(const inference::OpenedModel& opened, engine::Engine& engine,
-                                    const results::PredictOptions& options, double error,
-                                    const std::function<void(const std::string&)>& warn) {
+                                    const results::PredictOptions& options, double error) {
   const std::string reason =
       engine::why_no_class_probabilities(opened.config.model.loss, engine.replica().outputs());
   if (!reason.empty()) {
@@ -202,7 +201,7 @@ results::Abstention find_abstention(const inference::OpenedModel& opened, engine
   results::PredictOptions whole = options;
   whole.limit.reset();
   std::vector<engine::TopPrediction> predictions;
-  for (const inference::PredictionInput& input : open_validation_inputs(opened, warn)) {
+  for (const inference::PredictionInput& input : open_validation_inputs(opened)) {
     inference::predict(engine, input, whole, [&](const results::Prediction& prediction) {
       if (!prediction.error.empty() || !prediction.label) return;
       predictions.push_back(results::to_top_prediction(prediction));
@@ -249,9 +248,8 @@ int execute(const PredictArguments& given, const Context& context) {
         "no images are named, so that a split of the data is predicted; to predict the "
         "files that standard input names, give `-` behind the run");
   }
-  const auto inputs =
-      inference::open_prediction_inputs(opened, arguments.images, parse_split(arguments.split),
-                                        arguments.on_error != OnError::kFail, context.warn);
+  const auto inputs = inference::open_prediction_inputs(
+      opened, arguments.images, parse_split(arguments.split), arguments.on_error != OnError::kFail);
   if (!arguments.features.empty()) return predict_features(arguments, opened, inputs, context);
   context.warn(inference::note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
@@ -259,13 +257,13 @@ int execute(const PredictArguments& given, const Context& context) {
   ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->replica().outputs() : 0,
                      context);
   results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
-  if (!arguments.uncalibrated) inference::use_temperature(opened, options, context.warn);
-  if (!arguments.default_threshold) inference::use_operating_point(opened, options, context.warn);
+  if (!arguments.uncalibrated) inference::use_temperature(opened, options);
+  if (!arguments.default_threshold) inference::use_operating_point(opened, options);
   std::optional<results::Abstention> abstention;
   if (arguments.abstain) {
-    abstention = find_abstention(opened, *engine, options, *arguments.abstain, context.warn);
+    abstention = find_abstention(opened, *engine, options, *arguments.abstain);
     context.warn(Notice::note(abstention->text()));
-    inference::warn_of_abstention(opened, arguments.flip, *arguments.abstain, context.warn);
+    inference::warn_of_abstention(opened, arguments.flip, *arguments.abstain);
     output.show_abstentions(abstention->confidence);
   }
   output.header();

@@ -98,7 +98,7 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
 // Warns if the training data of runs of crossval has changed. Throws DataError for arrays, in which
 // another image may have the number of one that was judged.
 void check_training_data(const JudgingRuns& runs, const config::Environment& environment,
-                         const std::function<void(const Notice&)>& warn) {
+                         const Warn& warn) {
   for (const Path& run : runs.runs) {
     const inference::OpenedModel opened = inference::open_trained(
         run.string(), results::CheckpointChoice::kLast, {}, environment, [](const Notice&) {});
@@ -120,10 +120,9 @@ void check_training_data(const JudgingRuns& runs, const config::Environment& env
 
 // Opens the validation split of a run. Throws DataError if it is a part of training data that has
 // changed, as images that the run was trained on would be in it.
-std::vector<inference::PredictionInput> open_validation(
-    const inference::OpenedModel& opened, const std::function<void(const Notice&)>& warn) {
+std::vector<inference::PredictionInput> open_validation(const inference::OpenedModel& opened) {
   try {
-    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false, warn);
+    return inference::open_prediction_inputs(opened, {}, Split::kValidation, false);
   } catch (const DataError&) {
     if (!config::divides_training_samples(opened.config.data)) throw;
     const data::Datasets data = inference::open_undivided_training_data(opened);
@@ -137,15 +136,14 @@ std::vector<inference::PredictionInput> open_validation(
 }
 
 JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& images,
-                                const config::Environment& environment,
-                                const std::function<void(const Notice&)>& warn) {
+                                const config::Environment& environment, const Warn& warn) {
   const std::string run = runs.runs.front().string();
   const inference::OpenedModel opened =
       inference::open_trained(run, results::CheckpointChoice::kDefault, {}, environment, warn);
   std::vector<std::string> classes;
   for (const std::string& name : opened.classes) classes.push_back(printable(name));
   check_run_classes(run, classes, images);
-  const auto inputs = open_validation(opened, warn);
+  const auto inputs = open_validation(opened);
   const auto engine = inference::make_engine(opened, inputs);
   results::PredictOptions options;
   options.loss = opened.config.model.loss;
@@ -179,8 +177,7 @@ JudgingRuns find_judging_runs(const Path& folder) {
 }
 
 JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
-                          const config::Environment& environment,
-                          const std::function<void(const Notice&)>& warn) {
+                          const config::Environment& environment, const Warn& warn) {
   if (!runs.is_crossval) return predict_validation(runs, images, environment, warn);
   JudgedImages judged = read_out_of_fold(runs.folder / "out_of_fold.csv", images);
   check_training_data(runs, environment, warn);

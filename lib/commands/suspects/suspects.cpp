@@ -53,8 +53,8 @@ void add_wrong_labels(const LabelledImages& images, const JudgedImages& judged, 
 }
 
 // Returns groups of images that show the same picture. Images that cannot be read are in none.
-std::vector<std::vector<std::size_t>> find_copied_images(
-    const LabelledImages& images, const std::function<void(const Notice&)>& warn) {
+std::vector<std::vector<std::size_t>> find_copied_images(const LabelledImages& images,
+                                                         const Warn& warn) {
   const data::DatasetSpec& spec = images.spec();
   if (spec.image_type != DType::kUInt8) {
     warn(Notice::note("copies are looked for only among images of bytes, and these are numbers"));
@@ -135,8 +135,7 @@ void add_copies(const LabelledImages& images, const std::vector<std::vector<std:
 }  // namespace
 
 Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
-                       const config::Environment& environment,
-                       const std::function<void(const Notice&)>& warn) {
+                       const config::Environment& environment, const Warn& warn) {
   const JudgedImages judged = judge_images(runs, images, environment, warn);
   Suspects result;
   result.by_crossval = runs.is_crossval;

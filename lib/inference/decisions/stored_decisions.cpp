@@ -31,19 +31,17 @@ std::optional<engine::CostMatrix> to_matrix(const std::vector<std::vector<double
 
 }  // namespace
 
-double find_temperature(const OpenedModel& opened, bool flip,
-                        const std::function<void(const Notice&)>& warn) {
+double find_temperature(const OpenedModel& opened, bool flip) {
   const auto report = find_result<results::CalibrationReport>(
-      opened, flip, results::kCalibrationFile, "--calibrate", warn);
+      opened, flip, results::kCalibrationFile, "--calibrate", opened.warn);
   if (!report) return 1;
-  repeat_contradiction(opened, results::kCalibrationFile, report->contradiction, warn);
+  repeat_contradiction(opened, results::kCalibrationFile, report->contradiction);
   return report->temperature;
 }
 
-std::optional<StoredOperatingPoint> find_operating_point(
-    const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn) {
+std::optional<StoredOperatingPoint> find_operating_point(const OpenedModel& opened, bool flip) {
   const auto found = find_result<results::OperatingPoint>(
-      opened, flip, results::kOperatingPointFile, kPointOption, warn);
+      opened, flip, results::kOperatingPointFile, kPointOption, opened.warn);
   if (!found) return std::nullopt;
   const std::size_t classes = opened.classes.size();
   const auto fail = [&](const char* key) {
@@ -68,29 +66,27 @@ std::optional<StoredOperatingPoint> find_operating_point(
                                                     : threshold.log_odds;
     if (classes == 2) contradiction = threshold.contradiction;  // else it is not used
   }
-  repeat_contradiction(opened, results::kOperatingPointFile, contradiction, warn);
+  repeat_contradiction(opened, results::kOperatingPointFile, contradiction);
   return point;
 }
 
-void use_temperature(const OpenedModel& opened, results::PredictOptions& options,
-                     const std::function<void(const Notice&)>& warn) {
-  options.temperature = find_temperature(opened, options.flip, warn);
+void use_temperature(const OpenedModel& opened, results::PredictOptions& options) {
+  options.temperature = find_temperature(opened, options.flip);
   if (options.temperature == 1) return;
-  warn(Notice::note(concat(opened.path,
-                           ": probabilities are calibrated: logits are divided by the temperature ",
-                           fixed(options.temperature, 4), " of ", results::kCalibrationFile)));
+  opened.warn(Notice::note(
+      concat(opened.path, ": probabilities are calibrated: logits are divided by the temperature ",
+             fixed(options.temperature, 4), " of ", results::kCalibrationFile)));
 }
 
-std::string use_operating_point(const OpenedModel& opened, results::PredictOptions& options,
-                                const std::function<void(const Notice&)>& warn) {
-  const auto point = find_operating_point(opened, options.flip, warn);
+std::string use_operating_point(const OpenedModel& opened, results::PredictOptions& options) {
+  const auto point = find_operating_point(opened, options.flip);
   if (!point) return "";
   if (point->costs) {
     options.costs = point->costs;
-    warn(Notice::note(concat(opened.path, ": the class of the least expected cost is predicted, ",
-                             "the operating point ", point->criterion, " of ",
-                             results::kOperatingPointFile,
-                             "; --default-threshold takes the likeliest class")));
+    opened.warn(Notice::note(
+        concat(opened.path, ": the class of the least expected cost is predicted, ",
+               "the operating point ", point->criterion, " of ", results::kOperatingPointFile,
+               "; --default-threshold takes the likeliest class")));
     return point->criterion;
   }
   if (opened.classes.size() != 2) return "";
@@ -100,7 +96,7 @@ std::string use_operating_point(const OpenedModel& opened, results::PredictOptio
              "; --default-threshold takes the likelier class");
   const double probability = sigmoid(point->log_odds / options.temperature);
   const std::string& name = opened.classes[point->positive_class];
-  warn(Notice::note(
+  opened.warn(Notice::note(
       concat(opened.path, ": ", printable(name),
              std::isinf(point->log_odds)
                  ? " is not predicted"
@@ -109,22 +105,21 @@ std::string use_operating_point(const OpenedModel& opened, results::PredictOptio
   return point->criterion;
 }
 
-void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
-                        const std::function<void(const Notice&)>& warn) {
+void warn_of_abstention(const OpenedModel& opened, bool flip, double error) {
   const auto ignore = [](const Notice&) {};
   const auto report = find_result<results::AbstentionReport>(opened, flip, results::kAbstentionFile,
                                                              concat("--abstain ", error), ignore);
   if (!report || report->allowed_error != error) return;
-  repeat_contradiction(opened, results::kAbstentionFile, report->contradiction, warn);
+  repeat_contradiction(opened, results::kAbstentionFile, report->contradiction);
 }
 
-void note_unused_results(const OpenedModel& opened,
-                         const std::function<void(const Notice&)>& warn) {
+void note_unused_results(const OpenedModel& opened) {
   const std::optional<Path> run = find_run_folder(opened);
   if (!run) return;
   for (const char* name : {results::kCalibrationFile, results::kOperatingPointFile}) {
     if (!std::filesystem::exists(*run / name)) continue;
-    warn(Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));
+    opened.warn(
+        Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));
   }
 }
 

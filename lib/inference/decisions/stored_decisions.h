@@ -14,8 +14,7 @@ namespace trainer::inference {
 
 // Returns the temperature by which the logits of the model are divided, which `evaluate
 // --calibrate` stores; 1 if the run has none.
-double find_temperature(const OpenedModel& opened, bool flip,
-                        const std::function<void(const Notice&)>& warn);
+double find_temperature(const OpenedModel& opened, bool flip);
 
 struct StoredOperatingPoint {
   std::string criterion;  // the user's text
@@ -27,24 +26,20 @@ struct StoredOperatingPoint {
   double log_odds = 0;
 };
 // Returns the operating point of the run, which `evaluate --operating-point` stores, if it has one.
-std::optional<StoredOperatingPoint> find_operating_point(
-    const OpenedModel& opened, bool flip, const std::function<void(const Notice&)>& warn);
+std::optional<StoredOperatingPoint> find_operating_point(const OpenedModel& opened, bool flip);
 
 // Sets the temperature of the run, if it has one, with a note.
-void use_temperature(const OpenedModel& opened, results::PredictOptions& options,
-                     const std::function<void(const Notice&)>& warn);
+void use_temperature(const OpenedModel& opened, results::PredictOptions& options);
 
 // Sets the costs of the run's operating point or, of a model of two classes, its threshold, if the
 // run has one, with a note. The temperature must be set before. Returns the criterion, or "" if no
 // operating point decides.
-std::string use_operating_point(const OpenedModel& opened, results::PredictOptions& options,
-                                const std::function<void(const Notice&)>& warn);
+std::string use_operating_point(const OpenedModel& opened, results::PredictOptions& options);
 
 // Repeats the warning that `evaluate --abstain` of the same error has stored, if it has.
-void warn_of_abstention(const OpenedModel& opened, bool flip, double error,
-                        const std::function<void(const Notice&)>& warn);
+void warn_of_abstention(const OpenedModel& opened, bool flip, double error);
 
 // Notes each of these results that the run has, because a mean of several runs does not use it.
-void note_unused_results(const OpenedModel& opened, const std::function<void(const Notice&)>& warn);
+void note_unused_results(const OpenedModel& opened);
 
 }  // namespace trainer::inference

@@ -52,11 +52,10 @@ std::string evaluate_command(const OpenedModel& opened, const std::string& optio
 }
 
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,
-                          const std::string& contradiction,
-                          const std::function<void(const Notice&)>& warn) {
+                          const std::string& contradiction) {
   if (contradiction.empty()) return;
   const Path file = *find_run_folder(opened) / name;
-  warn(concat(printable(file.string()), ": ", printable(contradiction)));
+  opened.warn(concat(printable(file.string()), ": ", printable(contradiction)));
 }
 
 results::JsonSource find_source(const OpenedModel& opened, bool flip, const std::string& name,
@@ -67,7 +66,7 @@ results::JsonSource find_source(const OpenedModel& opened, bool flip, const std:
 
 std::optional<OrderedJson> find_stored(const OpenedModel& opened, bool flip,
                                        const results::JsonSource& source, const std::string& option,
-                                       const std::function<void(const Notice&)>& warn) {
+                                       const Warn& warn) {
   std::optional<OrderedJson> json = results::read_json_file(source);
   if (!json) return std::nullopt;
   const auto origin = results::from_json<results::StoredOrigin>(*json, source);

@@ -46,8 +46,7 @@ std::string evaluate_command(const OpenedModel& opened, const std::string& optio
 // does not, warns and names `option`, with which evaluate writes it again.
 std::optional<nlohmann::ordered_json> find_stored(const OpenedModel& opened, bool flip,
                                                   const results::JsonSource& source,
-                                                  const std::string& option,
-                                                  const std::function<void(const Notice&)>& warn);
+                                                  const std::string& option, const Warn& warn);
 // Returns the file of a run folder, with the advice to write it with `option` again.
 results::JsonSource find_source(const OpenedModel& opened, bool flip, const std::string& name,
                                 const std::string& option);
@@ -55,8 +54,7 @@ results::JsonSource find_source(const OpenedModel& opened, bool flip, const std:
 // file.
 template <class Result>
 std::optional<Result> find_result(const OpenedModel& opened, bool flip, const std::string& name,
-                                  const std::string& option,
-                                  const std::function<void(const Notice&)>& warn) {
+                                  const std::string& option, const Warn& warn) {
   if (!find_run_folder(opened)) return std::nullopt;
   const results::JsonSource source = find_source(opened, flip, name, option);
   const auto json = find_stored(opened, flip, source, option, warn);
@@ -66,7 +64,6 @@ std::optional<Result> find_result(const OpenedModel& opened, bool flip, const st
 // Repeats the warning of a result that the evaluated split contradicts, which the file `name` of
 // the run has; "" for none.
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,
-                          const std::string& contradiction,
-                          const std::function<void(const Notice&)>& warn);
+                          const std::string& contradiction);
 
 }  // namespace trainer::inference

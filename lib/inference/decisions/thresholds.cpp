@@ -47,8 +47,7 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
                                 const OpenedModel& opened,
                                 const std::optional<engine::ThresholdGoal>& goal,
                                 engine::EvaluateOptions options,
-                                results::LabelThresholds& thresholds,
-                                const std::function<void(const std::string&)>& warn) {
+                                results::LabelThresholds& thresholds) {
   if (!goal) {
     thresholds = read_thresholds(opened, options.flip);
     options.thresholds = thresholds.logits;
@@ -64,8 +63,8 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
   check_scores(scores.logits(), labels, Split::kValidation);
   thresholds = find_thresholds(opened, scores, *goal);
   if (!thresholds.kept.empty()) {
-    warn(concat("no validation sample has ", join(thresholds.kept),
-                "; the threshold of this label stays a probability of 0.5"));
+    opened.warn(concat("no validation sample has ", join(thresholds.kept),
+                       "; the threshold of this label stays a probability of 0.5"));
   }
   write_thresholds(opened, options.flip, thresholds);
   engine::MultiLabelAccumulator decided(labels, kAll, thresholds.logits);

@@ -28,8 +28,7 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
                                 const OpenedModel& opened,
                                 const std::optional<engine::ThresholdGoal>& goal,
                                 engine::EvaluateOptions options,
-                                results::LabelThresholds& thresholds,
-                                const std::function<void(const std::string&)>& warn);
+                                results::LabelThresholds& thresholds);
 
 // Returns the thresholds for the samples of `scores`, which must have all of them.
 results::LabelThresholds find_thresholds(const OpenedModel& opened,

@@ -28,8 +28,7 @@ void reject_other_sources(const std::string& path) {
 }  // namespace
 
 OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
-                       const config::Environment& environment,
-                       const std::function<void(const Notice&)>& warn) {
+                       const config::Environment& environment, const Warn& warn) {
   if (is_config(source.path)) {
     if (source.checkpoint != results::CheckpointChoice::kDefault || source.average) {
       const std::string option = source.average ? "average" : to_string(source.checkpoint);

@@ -39,7 +39,7 @@ struct OpenedModel {
     return config.data.may_have_several_labels() && !label_is_index.value_or(true) &&
            !is_one_number;
   }
-  std::function<void(const Notice&)> warn = {};  // receives what the user should know, line by line
+  Warn warn = {};  // receives what the user should know, line by line
 };
 
 // The arguments by which the command line names a model.
@@ -52,8 +52,7 @@ struct ModelSource {
 // open_untrained() for a config, otherwise open_trained() or open_average(). Throws ConfigError for
 // an option that does not fit the path.
 OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
-                       const config::Environment& environment,
-                       const std::function<void(const Notice&)>& warn);
+                       const config::Environment& environment, const Warn& warn);
 
 // Returns true for a path with the ending of a config file.
 bool is_config(const std::string& path);

@@ -64,8 +64,7 @@ config::Config stage_of_checkpoint(config::Config config, std::size_t stage,
 
 OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::TensorFile file,
                               const std::vector<config::Override>& overrides,
-                              const config::Environment& environment,
-                              const std::function<void(const Notice&)>& warn) {
+                              const config::Environment& environment, const Warn& warn) {
   OpenedModel opened;
   opened.path = run_or_file;
   opened.file = std::move(file);
@@ -114,8 +113,7 @@ Notice note_on_best(const OpenedModel& opened) {
 }
 
 // Returns the best checkpoint of a run that has kept one and can be read.
-std::optional<checkpoint::TensorFile> load_best_if_kept(
-    const std::string& run, const std::function<void(const Notice&)>& warn) {
+std::optional<checkpoint::TensorFile> load_best_if_kept(const std::string& run, const Warn& warn) {
   const Path folder = checkpoint::find_checkpoints(run);
   if (!std::filesystem::exists(folder / "best.safetensors")) return std::nullopt;
   try {
@@ -130,8 +128,7 @@ std::optional<checkpoint::TensorFile> load_best_if_kept(
 
 OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoice choice,
                          const std::vector<config::Override>& overrides,
-                         const config::Environment& environment,
-                         const std::function<void(const Notice&)>& warn) {
+                         const config::Environment& environment, const Warn& warn) {
   std::optional<checkpoint::TensorFile> file;
   const bool is_run = std::filesystem::is_directory(run_or_file);
   const bool is_chosen = choice != results::CheckpointChoice::kDefault;
@@ -153,8 +150,7 @@ OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoi
 
 OpenedModel open_average(const std::string& run, std::int64_t count,
                          const std::vector<config::Override>& overrides,
-                         const config::Environment& environment,
-                         const std::function<void(const Notice&)>& warn) {
+                         const config::Environment& environment, const Warn& warn) {
   constexpr int kAttempts = 3;
   if (std::filesystem::is_regular_file(run)) {
     throw ConfigError({}, concat("--average is of the checkpoints of a run, and ", run,

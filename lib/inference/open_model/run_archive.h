@@ -18,15 +18,13 @@ namespace trainer::inference {
 // the config that the checkpoint carries. Throws DataError when it carries none.
 OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoice choice,
                          const std::vector<config::Override>& overrides,
-                         const config::Environment& environment,
-                         const std::function<void(const Notice&)>& warn);
+                         const config::Environment& environment, const Warn& warn);
 
 // Opens the mean of a run's last `count` checkpoints, with a note that names them. Throws
 // ConfigError for a file.
 OpenedModel open_average(const std::string& run, std::int64_t count,
                          const std::vector<config::Override>& overrides,
-                         const config::Environment& environment,
-                         const std::function<void(const Notice&)>& warn);
+                         const config::Environment& environment, const Warn& warn);
 
 // Opens one split of the run's data. Throws DataError naming both lists when its classes differ
 // from those of the run, and when validation samples were split off from other data than the run's,

@@ -168,8 +168,7 @@ void report_weights(OpenedModel& opened, const graph::Graph& model,
 
 OpenedModel open_untrained(const std::string& path, const std::string& weights,
                            const std::vector<config::Override>& overrides,
-                           const config::Environment& environment,
-                           const std::function<void(const Notice&)>& warn) {
+                           const config::Environment& environment, const Warn& warn) {
   OpenedModel opened;
   opened.path = path;
   opened.warn = warn;

@@ -19,7 +19,6 @@ namespace trainer::inference {
 // their initial ones. Throws ConfigError, and DataError when weights are missing or do not fit.
 OpenedModel open_untrained(const std::string& path, const std::string& weights,
                            const std::vector<config::Override>& overrides,
-                           const config::Environment& environment,
-                           const std::function<void(const Notice&)>& warn);
+                           const config::Environment& environment, const Warn& warn);
 
 }  // namespace trainer::inference

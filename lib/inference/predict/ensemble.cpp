@@ -138,12 +138,11 @@ std::string format_gain(double gain) { return concat(gain < 0 ? "" : "+", fixed(
 
 std::vector<EnsembleMember> open_ensemble(std::vector<OpenedModel> runs,
                                           const std::vector<std::string>& files,
-                                          std::optional<Split> split, bool skip,
-                                          const std::function<void(const std::string&)>& warn) {
+                                          std::optional<Split> split, bool skip) {
   std::vector<EnsembleMember> members;
   for (OpenedModel& run : runs) {
     if (!members.empty()) check_same_outputs(members[0].opened, run);
-    std::vector<PredictionInput> inputs = open_prediction_inputs(run, files, split, skip, warn);
+    std::vector<PredictionInput> inputs = open_prediction_inputs(run, files, split, skip);
     members.push_back({std::move(run), std::move(inputs)});
     check_same_images(members[0], members.back());
   }
@@ -171,9 +170,8 @@ void predict_ensemble(const std::vector<EnsembleMember>& members, std::size_t in
 }
 
 EnsembleScores evaluate_ensemble(std::vector<OpenedModel> runs, std::optional<Split> split,
-                                 bool flip, const std::function<void(const std::string&)>& warn) {
-  const std::vector<EnsembleMember> members =
-      open_ensemble(std::move(runs), {}, split, false, warn);
+                                 bool flip) {
+  const std::vector<EnsembleMember> members = open_ensemble(std::move(runs), {}, split, false);
   const config::Config& config = members[0].opened.config;
   const LossKind loss = config.model.loss;
   const data::Dataset& images = members[0].inputs[0].dataset();

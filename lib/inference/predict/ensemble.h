@@ -25,8 +25,7 @@ struct EnsembleMember {
 // no mean, or give an image several labels. The temperatures of the runs are not used.
 std::vector<EnsembleMember> open_ensemble(std::vector<OpenedModel> runs,
                                           const std::vector<std::string>& files,
-                                          std::optional<Split> split, bool skip,
-                                          const std::function<void(const std::string&)>& warn);
+                                          std::optional<Split> split, bool skip);
 
 // Calls `each` for the images of an input, in order, with the mean of the probabilities of all
 // members and its logits. Keeps the logits of all members for all images in memory. An image that a
@@ -50,7 +49,7 @@ struct EnsembleScores {
 // Evaluates the mean of at least two runs, each run alone, and the mean without it. The losses have
 // no weights and no label smoothing. `split`: see open_split_or_default().
 EnsembleScores evaluate_ensemble(std::vector<OpenedModel> runs, std::optional<Split> split,
-                                 bool flip, const std::function<void(const std::string&)>& warn);
+                                 bool flip);
 
 // Prints loss and accuracy of the mean, and unless `brief` a row per run with what it adds to the
 // others.

@@ -190,7 +190,7 @@ results::Mistakes look(const OpenedModel& trained, const MistakeOptions& options
     return found;
   }
   found.has_probabilities = trained.config.model.loss != LossKind::kMeanSquaredError;
-  const auto inputs = open_prediction_inputs(trained, {}, options.split, false, options.warn);
+  const auto inputs = open_prediction_inputs(trained, {}, options.split, false);
   const PredictionInput& input = inputs.front();
   found.split = input.name;
   found.samples = input.dataset().size();

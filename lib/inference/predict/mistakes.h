@@ -21,7 +21,7 @@ struct MistakeOptions {
   results::CheckpointChoice checkpoint = results::CheckpointChoice::kDefault;
   std::vector<config::Override> overrides;  // changes for other devices or data
   config::Environment environment;
-  std::function<void(const Notice&)> warn = [](const Notice&) {};
+  Warn warn = [](const Notice&) {};
   std::optional<Split> split = {};  // default: the test split, or else the validation split
 };
 

@@ -14,8 +14,7 @@ namespace trainer::inference {
 namespace {
 
 // How image files become what the model takes.
-config::Data image_data(const OpenedModel& opened, const std::string& first,
-                        const std::function<void(const std::string&)>& warn) {
+config::Data image_data(const OpenedModel& opened, const std::string& first) {
   config::Data data = opened.config.data;
   const Shape image = sample_spec(opened).image;
   const bool reads_bands = config::is_image_format(data.format);
@@ -26,8 +25,8 @@ config::Data image_data(const OpenedModel& opened, const std::string& first,
                image[2], " channels; give an NPY file of images of shape ", to_string(image)));
   }
   if (!config::is_image_format(data.format)) {
-    warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],
-                " x ", image[1], image[2] == 1 ? " and made grey" : ""));
+    opened.warn(concat(first, ": the model was trained on arrays; image files are stretched to ",
+                       image[0], " x ", image[1], image[2] == 1 ? " and made grey" : ""));
   }
   data.resize = {image[0], image[1]};
   data.channels = image[2];
@@ -46,16 +45,16 @@ void check_shape(const OpenedModel& opened, const PredictionInput& input) {
 
 }  // namespace
 
-std::vector<PredictionInput> open_prediction_inputs(
-    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
-    bool skip, const std::function<void(const std::string&)>& warn) {
+std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
+                                                    const std::vector<std::string>& files,
+                                                    std::optional<Split> split, bool skip) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
     OpenedSplit found = open_split_or_default(opened, split);
     const config::Data& config = opened.config.data;
     const data::DamagedFiles* const damaged = found.files();
     const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
-    for (const std::string& reason : damage.reasons) warn("left out: " + reason);
+    for (const std::string& reason : damage.reasons) opened.warn("left out: " + reason);
     const bool skips = config.on_error == config::OnError::kSkip;
     PredictionInput& input = inputs.emplace_back();
     input.name = to_string(found.split);
@@ -69,7 +68,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     if (images.empty()) return;
     const std::string first = images.front();
     inputs.push_back(
-        {first, data::open_image_files(image_data(opened, first, warn), images, skip), true, 0});
+        {first, data::open_image_files(image_data(opened, first), images, skip), true, 0});
     images.clear();
   };
   for (const std::string& file : files) {
@@ -79,7 +78,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     } else if (data::leads_to_image_files(file)) {
       std::string note;
       std::vector<std::string> more = data::image_files(file, &note);
-      if (!note.empty()) warn(note);
+      if (!note.empty()) opened.warn(note);
       std::move(more.begin(), more.end(), std::back_inserter(images));
     } else {
       flush();
@@ -97,9 +96,9 @@ std::vector<PredictionInput> open_prediction_inputs(
                              "; predict them one after the other"));
     }
     if (opened.image_type && type != *opened.image_type) {
-      warn(concat(input.name, ": holds ", to_string(type), " images, the model was trained on ",
-                  to_string(*opened.image_type),
-                  "; the numbers are taken as they are, so they must be in the same range"));
+      opened.warn(concat(input.name, ": holds ", to_string(type),
+                         " images, the model was trained on ", to_string(*opened.image_type),
+                         "; the numbers are taken as they are, so they must be in the same range"));
     }
   }
   return inputs;

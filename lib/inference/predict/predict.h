@@ -35,9 +35,9 @@ struct PredictionInput {
 // splits, when they are due. With `skip` a damaged file gives a prediction with an error instead
 // of a DataError. Throws DataError when arrays do not have the shape that the model was trained
 // on.
-std::vector<PredictionInput> open_prediction_inputs(
-    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
-    bool skip, const std::function<void(const std::string&)>& warn);
+std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
+                                                    const std::vector<std::string>& files,
+                                                    std::optional<Split> split, bool skip);
 
 // The sample spec of the model for these inputs.
 model::SampleSpec sample_spec(const OpenedModel& opened,

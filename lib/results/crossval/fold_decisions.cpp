@@ -77,8 +77,7 @@ void add_counts(engine::OperatingCounts& sum, const engine::OperatingCounts& cou
 // Returns nothing, with a warning, if a threshold would be found on samples of one kind only.
 std::optional<FoldOperatingPoint> find_fold_operating_point(
     const std::vector<LabelledLogits>& folds, const LabelledLogits& all,
-    const std::vector<std::string>& classes, const DecisionOptions& options,
-    const std::function<void(const Notice&)>& warn) {
+    const std::vector<std::string>& classes, const DecisionOptions& options, const Warn& warn) {
   const engine::OperatingCriterion criterion = read_operating_criterion(options.operating_point);
   FoldOperatingPoint point;
   point.criterion = options.operating_point;
@@ -195,8 +194,7 @@ void check_fold_options(const DecisionOptions& options, LossKind loss, std::int6
 
 FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
                               const std::vector<std::string>& classes,
-                              const DecisionOptions& options,
-                              const std::function<void(const Notice&)>& warn) {
+                              const DecisionOptions& options, const Warn& warn) {
   FoldDecisions decisions;
   if (const std::size_t fold = find_fold_not_finite(folds)) {
     warn(concat("there is no calibration, curve or operating point: an output of the run of fold ",
@@ -227,8 +225,7 @@ FoldDecisions decide_by_folds(const std::vector<LabelledLogits>& folds,
 }
 
 FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
-                                const std::vector<std::string>& labels,
-                                const std::function<void(const Notice&)>& warn) {
+                                const std::vector<std::string>& labels, const Warn& warn) {
   FoldDecisions decisions;
   if (scores.empty()) {
     warn("there are no curves: there are too many predictions to keep");

@@ -62,15 +62,13 @@ void check_fold_options(const DecisionOptions& options, LossKind loss, std::int6
 // finite, and what needs several classes if the samples have only one.
 FoldDecisions decide_by_folds(const std::vector<engine::LabelledLogits>& folds,
                               const std::vector<std::string>& classes,
-                              const DecisionOptions& options,
-                              const std::function<void(const Notice&)>& warn);
+                              const DecisionOptions& options, const Warn& warn);
 
 // Computes the curves of several labels over all folds. `scores` has those of each label, or
 // nothing if there are too many. Warns and leaves out the curves if a score is not finite, or if no
 // label has both samples with it and without it.
 FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
-                                const std::vector<std::string>& labels,
-                                const std::function<void(const Notice&)>& warn);
+                                const std::vector<std::string>& labels, const Warn& warn);
 
 // Returns why the samples contradict the decisions, as far as they do.
 std::vector<std::string> list_contradictions(const FoldDecisions& decisions);

@@ -53,6 +53,7 @@ struct Fixture {
     trained.classes = {"cat", "dog"};
     trained.image_shape = Shape{12, 10, 3};
     trained.image_type = DType::kUInt8;
+    trained.warn = [](const Notice& notice) { FAIL(notice.text); };
   }
 
   std::unique_ptr<engine::Engine> engine(const model::SampleSpec& spec, engine::Use use) const {
@@ -74,8 +75,7 @@ struct Found {
 Found predict_files(const Fixture& fixture, const std::vector<std::string>& files,
                     bool skip = false) {
   Found found;
-  const auto inputs = inference::open_prediction_inputs(
-      fixture.trained, files, Split::kTest, skip, [](const std::string& line) { FAIL(line); });
+  const auto inputs = inference::open_prediction_inputs(fixture.trained, files, Split::kTest, skip);
   const auto owned =
       fixture.engine(inference::sample_spec(fixture.trained, inputs), engine::Use::kPredict);
   engine::Engine& engine = *owned;
@@ -147,9 +147,8 @@ TEST_CASE("predict: damaged files are an error, or are skipped without a change 
 
 TEST_CASE("PredictionWriter: the most probable classes come first in every format") {
   const Fixture fixture;
-  const auto inputs =
-      inference::open_prediction_inputs(fixture.trained, {fixture.path("val/cat/deep/0.ppm")},
-                                        Split::kTest, false, [](const std::string&) {});
+  const auto inputs = inference::open_prediction_inputs(
+      fixture.trained, {fixture.path("val/cat/deep/0.ppm")}, Split::kTest, false);
   results::Prediction prediction;
   prediction.predicted = 1;
   prediction.probabilities = {0.25, 0.75};
@@ -183,9 +182,8 @@ TEST_CASE("sample_spec has labels or float targets as in training for any predic
         train::to_metadata({}, fixture.trained.config, data,
                            train::plan_steps(fixture.trained.config, data.train->size()));
     fixture.trained.label_is_index = train::read_label_is_index(metadata, "run");
-    const auto inputs =
-        inference::open_prediction_inputs(fixture.trained, {fixture.path("val")}, Split::kTest,
-                                          false, [](const std::string& line) { FAIL(line); });
+    const auto inputs = inference::open_prediction_inputs(fixture.trained, {fixture.path("val")},
+                                                          Split::kTest, false);
     const model::SampleSpec spec = inference::sample_spec(fixture.trained, inputs);
     CHECK(spec.label_is_index == label_is_index);
     CHECK(inference::sample_spec(fixture.trained).label_is_index == label_is_index);

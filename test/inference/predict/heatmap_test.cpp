@@ -57,8 +57,7 @@ void write_square(const fs::path& path, const SquareImage& image) {
 
 std::vector<PredictionInput> open_files(const OpenedModel& trained,
                                         const std::vector<std::string>& files) {
-  return open_prediction_inputs(trained, files, Split::kTest, false,
-                                [](const std::string& line) { FAIL(line); });
+  return open_prediction_inputs(trained, files, Split::kTest, false);
 }
 
 // A network that was trained on such images, and eight new ones.
@@ -81,6 +80,7 @@ struct Squares {
     trained.classes = {"red", "green"};
     trained.image_shape = Shape{kSide, kSide, 3};
     trained.image_type = DType::kUInt8;
+    trained.warn = [](const Notice& notice) { FAIL(notice.text); };
     train(steps);
     for (std::uint64_t i = 0; i < 8; ++i) {
       images.push_back(draw_square(100'000 + i));
