@@ -8,10 +8,13 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "commands/crossval/out_of_fold.h"
 #include "commands/new/image_config.h"
 #include "commands/sweep/sweep_print.h"
+#include "results/crossval/fold_decisions.h"
 #include "results/evaluation/find_class.h"
 #include "results/pages/html.h"
+#include "results/run_files/statistics.h"
 #include "results/sweeps/table.h"
 #include "results/write_json.h"
 #include "train/open.h"
@@ -163,22 +166,23 @@ void check_data(const config::Config& config, const results::DecisionOptions& de
   results::check_fold_options(decisions, config.model.loss, outputs, data.classes);
 }
 
-}  // namespace
-
-results::SweepPlan plan_crossval(const std::string& config, std::optional<std::int64_t> folds,
-                                 const std::vector<config::Override>& overrides,
-                                 const config::Environment& environment, const Path& folder,
-                                 const results::DecisionOptions& decisions) {
-  const config::Config loaded = config::load_config(config, overrides, environment).config;
-  check_data(loaded, decisions);
-  const std::int64_t count = folds ? *folds : loaded.data.folds.value_or(kDefaultFolds);
-  std::vector<config::Override> all = overrides;
+// Returns a sweep over data.fold. Throws ConfigError, also for decisions that the model cannot
+// follow.
+results::SweepPlan plan_crossval(const CrossvalArguments& arguments, const Context& context) {
+  const std::string config = find_config(arguments.path, arguments.overrides, context);
+  const config::Environment& environment = context.environment;
+  const config::Config loaded =
+      config::load_config(config, arguments.overrides, environment).config;
+  check_data(loaded, arguments.decisions);
+  const std::int64_t count =
+      arguments.folds ? *arguments.folds : loaded.data.folds.value_or(kDefaultFolds);
+  std::vector<config::Override> all = arguments.overrides;
   if (loaded.data.folds != count) all.push_back({"data.folds", std::to_string(count), "--folds"});
   results::Axis axis{"data.fold", {}};
   for (std::int64_t fold = 1; fold <= count; ++fold) axis.values.push_back(std::to_string(fold));
-  results::SweepPlan plan = results::plan_sweep(
-      config, {axis}, all, environment,
-      folder.empty() ? Path("runs") / concat(loaded.name, "_crossval") : folder, count);
+  const Path folder = arguments.folder.empty() ? Path("runs") / concat(loaded.name, "_crossval")
+                                               : Path(arguments.folder);
+  results::SweepPlan plan = results::plan_sweep(config, {axis}, all, environment, folder, count);
   // A sweep keeps these variables, as lists, from its runs. Here they are values of every run.
   for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE"}) {
     const auto found = environment.find(name);
@@ -188,6 +192,10 @@ results::SweepPlan plan_crossval(const std::string& config, std::optional<std::i
   return plan;
 }
 
+// Predicts each fold by its run, and writes out_of_fold.csv and crossval.json. All points must have
+// finished. kLast is the state at the end of training; kBest the checkpoint that run.best chose by
+// this fold, with which the metrics are too good. Throws DataError, also if the data is not what it
+// was when a run was trained.
 results::CrossvalResult collect_folds(const results::SweepPlan& plan,
                                       results::CheckpointChoice checkpoint,
                                       const results::DecisionOptions& decisions, const Warn& warn) {
@@ -223,10 +231,10 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
   return result;
 }
 
+}  // namespace
+
 int execute(const CrossvalArguments& arguments, const Context& context) {
-  const results::SweepPlan plan = plan_crossval(
-      find_config(arguments.path, arguments.overrides, context), arguments.folds,
-      arguments.overrides, context.environment, arguments.folder, arguments.decisions);
+  const results::SweepPlan plan = plan_crossval(arguments, context);
   if (arguments.collect) {
     results::check_runs(plan);
   } else {
