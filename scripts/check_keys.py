@@ -25,12 +25,9 @@ OTHER_FORMATS = {
 }
 WITHOUT_A_LIST = {
     "lib/commands/evaluate/follow.cpp",
-    "lib/commands/measure/measured.cpp",
     "lib/commands/plan/step_profile.cpp",
     "lib/commands/sweep/sweep.cpp",
-    "lib/hooks/data_report.cpp",
     "lib/hooks/metrics_files.cpp",
-    "lib/inference/predict/ensemble.cpp",
 }
 DESCRIBED = "lib/results/"
 

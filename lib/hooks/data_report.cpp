@@ -1,15 +1,14 @@
 #include "hooks/data_report.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "base/formats/json.h"
 #include "base/text.h"
 #include "data/class_names.h"
 #include "data/samples/splits.h"
+#include "results/write_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -47,6 +46,22 @@ std::string classes_without_sample(const data::Datasets& data) {
   }
   if (classes.empty()) return "";
   return "the training data has no sample of: " + data::list_classes(classes);
+}
+
+// What --json prints of damaged files.
+struct DataReportEvent {
+  std::string split;
+  data::Damage damage;
+  std::string path;
+};
+
+void fields(results::FieldVisitor& v, DataReportEvent& event) {
+  v.event("data_report");
+  v("split", event.split, "The split.");
+  v("files", event.damage.files, "Files in its list.");
+  v("skipped", event.damage.skipped, "Files that are left out.");
+  v("replaced", event.damage.replaced, "Files for which another one stands in.");
+  v("path", event.path, "The file that lists them.");
 }
 
 class DataReportHook final : public Hook {
@@ -94,10 +109,7 @@ class DataReportHook final : public Hook {
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",
                  skipped ? "skipped" : "replaced", " (", split, "), see ", path_.string()));
     if (json_ == nullptr) return;
-    const nlohmann::ordered_json line{{"event", "data_report"},      {"split", split},
-                                      {"files", damage.files},       {"skipped", damage.skipped},
-                                      {"replaced", damage.replaced}, {"path", path_.string()}};
-    write_event(*json_, line);
+    results::print_json(DataReportEvent{split, damage, path_.string()}, *json_);
   }
 
   const data::Datasets& data_;

@@ -96,7 +96,7 @@ int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
       open_models(make_model_arguments(arguments, run), arguments.ensemble, context),
       parse_split(arguments.split), arguments.flip);
   if (arguments.json) {
-    context.out << inference::ensemble_json(scores) << std::endl;
+    results::print_json(scores, context.out);
   } else {
     inference::print_ensemble(scores, arguments.quiet, context.out);
   }

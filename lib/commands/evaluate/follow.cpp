@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/numbers/seconds.h"
@@ -25,6 +24,7 @@
 #include "hooks/interval.h"
 #include "inference/open_model/run_archive.h"
 #include "model/build_model.h"
+#include "results/write_json.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 #include "train/signals.h"
@@ -405,14 +405,28 @@ Followed follow(const FollowOptions& options) {
   return result;
 }
 
+// The last line as JSON.
+struct FollowedEvent {
+  std::string run;
+  Followed followed;
+};
+
+static void fields(results::FieldVisitor& v, FollowedEvent& event) {
+  Followed& followed = event.followed;
+  const std::int64_t step = followed.step;
+  v.event("followed");
+  v("run", event.run, "The run.");
+  v("evaluations", followed.evaluations, "Checkpoints that were evaluated.");
+  v("skipped", followed.skipped, "Checkpoints that were passed over.");
+  v.derived("step", step < 0 ? std::nullopt : std::optional(step), results::kSteps,
+            "The last evaluated step; null for none.");
+  v.derived("reason", std::string(to_string(followed.reason)), "Why it ended.");
+}
+
 void print_followed(const Followed& followed, const std::string& run, bool json,
                     std::ostream& out) {
   if (json) {
-    nlohmann::ordered_json line{
-        {"event", "followed"},         {"run", run},      {"evaluations", followed.evaluations},
-        {"skipped", followed.skipped}, {"step", nullptr}, {"reason", to_string(followed.reason)}};
-    if (followed.step >= 0) line["step"] = followed.step;
-    write_event(out, line);
+    results::print_json(FollowedEvent{run, followed}, out);
     return;
   }
   out << printable(run) << ": " << followed.evaluations << " checkpoints evaluated, ";

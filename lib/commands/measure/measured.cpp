@@ -11,14 +11,14 @@
 namespace trainer::commands {
 namespace {
 
-// Returns the last line with measured keys, or an empty object when there is none.
-nlohmann::ordered_json read_measured_line(const std::string& path) {
+// Returns the last line with the key, or an empty object when there is none.
+nlohmann::ordered_json read_measured_line(const std::string& path, const std::string& key) {
   nlohmann::ordered_json measured = nlohmann::ordered_json::object();
   std::istringstream lines(read_text_file(path));
   for (std::string line; std::getline(lines, line);) {
     if (!is_shallow_json(line)) continue;
     const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("parameters")) measured = json;
+    if (json.is_object() && json.contains(key)) measured = json;
   }
   return measured;
 }
@@ -38,8 +38,8 @@ results::MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config) {
-  const nlohmann::ordered_json measured = read_measured_line(path);
   const nlohmann::ordered_json keys = results::to_json(measured_keys(layers, config));
+  const nlohmann::ordered_json measured = read_measured_line(path, keys.begin().key());
   for (const auto& [key, value] : keys.items()) {
     const auto found = measured.find(key);
     if (found == measured.end()) {

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "data/class_names.h"
@@ -17,8 +15,6 @@
 
 namespace trainer::inference {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void check_same_outputs(const OpenedModel& first, const OpenedModel& other) {
   if (first.classes != other.classes) {
@@ -125,10 +121,16 @@ class Scores {
   engine::MetricsAccumulator sums_;
 };
 
-Json make_metrics_json(const engine::Metrics& metrics) {
-  Json json{{"count", metrics.count}};
-  for (const auto& [name, value] : engine::named_metrics(metrics)) json[std::string(name)] = value;
-  return json;
+// Metrics as keys of JSON.
+struct NamedMetrics {
+  engine::Metrics metrics;
+};
+
+void fields(results::FieldVisitor& v, NamedMetrics& named) {
+  v("count", named.metrics.count, results::kSamples, "Images.");
+  for (auto& [name, value] : engine::named_metrics(named.metrics)) {
+    v.derived(std::string(name).c_str(), value, "The metric of this name.");
+  }
 }
 
 // Returns "+0.52" or "-0.10" for a difference of shares in percent.
@@ -226,19 +228,23 @@ void print_ensemble(const EnsembleScores& scores, bool brief, std::ostream& out)
   table.print(out);
 }
 
-std::string ensemble_json(const EnsembleScores& scores) {
-  Json json{{"event", "ensemble"}, {"split", to_string(scores.split)}};
-  json.update(make_metrics_json(scores.metrics));
-  json["accuracy_low"] = scores.metrics.accuracy_interval.low;
-  json["accuracy_high"] = scores.metrics.accuracy_interval.high;
-  json["runs"] = Json::array();
-  for (const MemberScores& member : scores.members) {
-    json["runs"].push_back({{"run", member.run},
-                            {"step", member.step},
-                            {"alone", make_metrics_json(member.alone)},
-                            {"without", make_metrics_json(member.without)}});
-  }
-  return to_json_line(json);
+static void fields(results::FieldVisitor& v, MemberScores& member) {
+  v("run", member.run, "The run.");
+  v("step", member.step, results::kSteps, "The step of its checkpoint.");
+  v.derived("alone", NamedMetrics{member.alone}, "Metrics of the run alone.");
+  v.derived("without", NamedMetrics{member.without}, "Metrics of the mean of the other runs.");
+}
+
+void fields(results::FieldVisitor& v, EnsembleScores& scores) {
+  NamedMetrics named{scores.metrics};
+  v.event("ensemble");
+  v("split", scores.split, "The evaluated split.");
+  fields(v, named);
+  v("accuracy_low", scores.metrics.accuracy_interval.low, results::kShare,
+    "Lower end of the 95 % interval of the accuracy (Wilson).");
+  v("accuracy_high", scores.metrics.accuracy_interval.high, results::kShare,
+    "Upper end of the 95 % interval of the accuracy (Wilson).");
+  v("runs", scores.members, "The runs, in the order in which they were named.");
 }
 
 }  // namespace trainer::inference

@@ -11,6 +11,7 @@
 #include "engine/metrics/metrics.h"
 #include "inference/open_model/open_model.h"
 #include "inference/predict/predict.h"
+#include "results/field.h"
 
 namespace trainer::inference {
 
@@ -54,7 +55,6 @@ EnsembleScores evaluate_ensemble(std::vector<OpenedModel> runs, std::optional<Sp
 // Prints loss and accuracy of the mean, and unless `brief` a row per run with what it adds to the
 // others.
 void print_ensemble(const EnsembleScores& scores, bool brief, std::ostream& out);
-// Returns {"event":"ensemble",...}, one line.
-std::string ensemble_json(const EnsembleScores& scores);
+void fields(results::FieldVisitor& v, EnsembleScores& scores);
 
 }  // namespace trainer::inference
