@@ -54,11 +54,12 @@ void add_verify(CommandLine& line) {
   // Here a list to compare, not one number for the config.
   command.remove_option("--replicas");
   command
-      .add_option("--replicas", arguments->replicas,
+      .add_option("--replicas", arguments->options.replicas,
                   "Numbers of replicas to compare; default 1,2,4")
       .delimiter(',')
       .at_least_one();
-  command.add_option("--steps", arguments->steps, "Length of the runs").in_range(2, 1000000000);
+  command.add_option("--steps", arguments->options.steps, "Length of the runs")
+      .in_range(2, 1000000000);
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 

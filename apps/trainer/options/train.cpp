@@ -36,7 +36,7 @@ void add_train(CommandLine& line) {
 }
 
 void add_launch(CommandLine& line) {
-  const auto arguments = std::make_shared<commands::LaunchArguments>();
+  const auto arguments = std::make_shared<commands::LaunchOptions>();
   const Command command = line.add_command(
       "launch", "Start ranks of a job on this machine: trainer launch -n 2 -- train CONFIG");
   command.add_option("-n,--workers", arguments->workers, "Number of ranks")

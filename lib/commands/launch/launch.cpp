@@ -398,17 +398,11 @@ std::vector<std::string> resuming(std::vector<std::string> command) {
 
 }  // namespace
 
-int execute(const LaunchArguments& arguments) {
-  check_is_joint(arguments.command.front());
-  LaunchOptions options;
-  options.workers = arguments.workers;
-  options.servers = arguments.servers;
-  options.evaluator = arguments.evaluator;
+int execute(LaunchOptions options) {
+  check_is_joint(options.command.front());
   // When a server has died, the chief saves what it has.
   if (options.servers > 0) options.after_term = std::chrono::minutes(1);
-  options.command = {std::filesystem::read_symlink("/proc/self/exe")};
-  options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
-  options.restarts = arguments.restarts;
+  options.command.insert(options.command.begin(), std::filesystem::read_symlink("/proc/self/exe"));
   options.restart_command = resuming(options.command);
   return launch(options);
 }

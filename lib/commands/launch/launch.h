@@ -51,13 +51,9 @@ struct LaunchOptions {
 // Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
-struct LaunchArguments {
-  int workers = 0, servers = 0, restarts = 0;
-  bool evaluator = false;
-  std::vector<std::string> command;  // arguments of this program, such as train CONFIG
-};
-// Starts this program with the command as the processes of a job; see launch(). Throws ConfigError
-// for a command that several processes do not run together.
-int execute(const LaunchArguments& arguments);
+// Starts this program with the command, which has its arguments alone, such as train CONFIG, as the
+// processes of a job; see launch(). Throws ConfigError for a command that several processes do not
+// run together.
+int execute(LaunchOptions options);
 
 }  // namespace trainer::commands

@@ -69,13 +69,6 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
   return outcome;
 }
 
-Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
-            const Path& folder, train::Start start, const backend::Platform& platform,
-            std::int64_t stop_after = 0) {
-  return run(config, data, model, folder, start, engine::device_options(config.parallel, platform),
-             stop_after);
-}
-
 // The config as it is run here: so many steps, nothing that ends it early, evaluated once.
 Config shortened(const Config& config, std::int64_t steps) {
   Config made = config;
@@ -157,8 +150,9 @@ Outcome verify_group(Promise promise, const Config& config, const data::Datasets
   std::optional<Outcome> first;
   for (const std::int64_t count : options.replicas) {
     const Config own = config::with_replicas(config, count);
-    Outcome outcome = run(own, data, model, folder.path() / std::to_string(count),
-                          train::Start::kOverwrite, options.platform);
+    Outcome outcome =
+        run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite,
+            engine::device_options(own.parallel, options.platform));
     if (!first) first = outcome;
     auto row = make_row(promise, concat(count, " x ", std::int64_t{own.train.batch_size}), outcome,
                         *first);
@@ -244,15 +238,16 @@ Verification verify_resume(const Config& config, const data::Datasets& data,
                            const graph::Graph& model, const VerifyOptions& options) {
   Verification verification;
   const Config made = shortened(config, options.steps);
+  const auto devices = engine::device_options(made.parallel, options.platform);
   const TemporaryFolder folder;
   const Outcome whole =
-      run(made, data, model, folder.path() / "whole", train::Start::kOverwrite, options.platform);
+      run(made, data, model, folder.path() / "whole", train::Start::kOverwrite, devices);
   verification.rows.push_back(make_row(Promise::kResume, "in one go", whole, whole));
   verification.rows.back().holds = true;
   const std::int64_t half = options.steps / 2;
   const Path stopped = folder.path() / "stopped";
-  run(made, data, model, stopped, train::Start::kOverwrite, options.platform, half);
-  const Outcome resumed = run(made, data, model, stopped, train::Start::kResume, options.platform);
+  run(made, data, model, stopped, train::Start::kOverwrite, devices, half);
+  const Outcome resumed = run(made, data, model, stopped, train::Start::kResume, devices);
   verification.rows.push_back(
       make_row(Promise::kResume, concat("resumed after step ", half), resumed, whole));
   verification.rows.back().holds = same_bits(whole, resumed);
@@ -298,8 +293,8 @@ int execute(const VerifyArguments& arguments, const Context& context) {
   context.warn(train::resolve_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  const VerifyOptions options{backend::read_platform(context.environment), arguments.replicas,
-                              arguments.steps};
+  VerifyOptions options = arguments.options;
+  options.platform = backend::read_platform(context.environment);
   context.warn(train::resolve_batch_size(config, options.platform, model, data.train->size()));
   const Verification verification = arguments.what == "replicas"
                                         ? verify_replicas(config, data, model, options)

@@ -66,9 +66,8 @@ void print_verification(const Verification& verification, std::ostream& out);
 void print_verification_json(const Verification& verification, std::ostream& out);
 
 struct VerifyArguments : ConfigArguments {
-  std::string what;  // replicas or resume
-  std::vector<std::int64_t> replicas{1, 2, 4};
-  std::int64_t steps = 200;
+  std::string what;       // replicas or resume
+  VerifyOptions options;  // the platform is that of the context
 };
 // Returns kExitCheck if what should hold does not.
 int execute(const VerifyArguments& arguments, const Context& context);

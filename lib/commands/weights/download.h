@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/files/files.h"
+#include "base/spelling.h"
 
 namespace trainer::commands {
 
@@ -17,6 +18,12 @@ struct Checksum {
   Kind kind = Kind::kRecorded;
   std::string hex;  // lower case; empty for kRecorded
 };
+
+constexpr auto spellings(Checksum::Kind) {
+  using enum Checksum::Kind;
+  return std::to_array<Spelling<Checksum::Kind>>(
+      {{kMd5, "md5"}, {kSha256, "sha256"}, {kRecorded, "recorded"}});
+}
 
 struct Download {
   std::string url;

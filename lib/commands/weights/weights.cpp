@@ -78,18 +78,6 @@ WeightFile make_weight_file(std::size_t row, const config::Environment& environm
   return weights;
 }
 
-const char* name_checksum(Kind kind) {
-  switch (kind) {
-    case Kind::kMd5:
-      return "md5";
-    case Kind::kSha256:
-      return "sha256";
-    case Kind::kRecorded:
-      break;
-  }
-  return "recorded";
-}
-
 // Returns what is wrong with a file that no checksum identifies: it is damaged, or lacks the layers
 // of the backbone.
 std::string find_fault(const std::string& name, const Path& file) {
@@ -152,7 +140,7 @@ void print_weights(std::ostream& out, const config::Environment& environment) {
   Table table({"backbone", "MB", "checksum", "file"}, {1});
   for (const WeightFile& weights : weight_files(environment)) {
     table.add({weights.name, std::to_string(weights.megabytes),
-               name_checksum(weights.checksum.kind),
+               std::string(spell(weights.checksum.kind)),
                weights.found.empty() ? "not downloaded" : weights.found.string()});
   }
   table.print(out);
@@ -167,8 +155,7 @@ void fields(results::FieldVisitor& v, WeightFile& weights) {
   v("file", weights.file, "The name of the file.");
   v("url", weights.url, "Where it is downloaded from.");
   v("megabytes", weights.megabytes, {"MB", 0}, "Its size.");
-  v.derived("checksum", std::string(name_checksum(weights.checksum.kind)),
-            "The kind of the digest.");
+  v.derived("checksum", std::string(spell(weights.checksum.kind)), "The kind of the digest.");
   v.when_present("digest", weights.checksum.hex, "The digest of the file.");
   std::string found = weights.found.string();
   v.when_present("found", found, "Where the file is on this machine.");
