@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "commands/crossval/out_of_fold.h"
 #include "commands/new/image_config.h"
-#include "commands/sweep/sweep_print.h"
 #include "results/crossval/fold_decisions.h"
 #include "results/evaluation/find_class.h"
 #include "results/pages/html.h"

@@ -2,7 +2,7 @@
 
 #include "backend/open.h"
 #include "commands/new/image_config.h"
-#include "inference/open_model/recorded_paths.h"
+#include "inference/open_model/run_archive.h"
 #include "inference/open_model/source.h"
 
 namespace trainer::commands {

@@ -3,10 +3,9 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/process/shell.h"
-#include "commands/new/csv_settings.h"
 #include "commands/new/image_config.h"
 #include "config/describe/emit.h"
-#include "inference/open_model/recorded_paths.h"
+#include "inference/open_model/run_archive.h"
 #include "inference/open_model/source.h"
 
 namespace trainer::commands {

@@ -11,6 +11,13 @@
 
 namespace trainer::commands {
 
+// Returns whether a setting is data.csv or one of its keys.
+bool is_of_csv(const config::Override& setting);
+// Returns data.csv with the settings of its keys. Ignores those of other keys. Throws ConfigError
+// for a wrong value, and for a setting that gives images several labels.
+config::Csv read_csv_settings(std::vector<config::Override> settings,
+                              const config::Environment& environment);
+
 struct ImageConfigRequest {
   std::string source;  // a folder, an archive or a list of images
   std::string output;  // the file of the config, which messages name

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "commands/new/image_config.h"
 #include "commands/sweep/launchers.h"
-#include "commands/sweep/sweep_print.h"
 #include "results/pages/html.h"
 #include "results/sweeps/table.h"
 #include "results/sweeps/table_json.h"

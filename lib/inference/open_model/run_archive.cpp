@@ -10,11 +10,13 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "config/keys.h"
+#include "config/paths.h"
 #include "data/class_names.h"
 #include "data/samples/splits.h"
 #include "inference/decisions/stored_result.h"
-#include "inference/open_model/recorded_paths.h"
+#include "results/run_record.h"
 #include "train/class_order.h"
+#include "train/run_dir.h"
 #include "train/schedule/stages.h"
 #include "train/state.h"
 
@@ -60,6 +62,17 @@ config::Config stage_of_checkpoint(config::Config config, std::size_t stage,
                            ": leave out an override of this key, or take another checkpoint"));
   }
   return train::stage_config(std::move(config), stage);
+}
+
+// Replaces the relative paths of the config of `run` by those that hold in the current folder, as
+// config::find_paths_of_run() does. `base` is the folder in which the run was started, relative to
+// the run folder, so that a copied project is used with its own data. Only reads: whoever made the
+// run chose this folder as well as the paths. Ignores an empty and an absolute base.
+void find_recorded_paths(config::LoadedConfig& loaded, const Path& run, const std::string& base) {
+  if (base.empty() || Path(base).is_absolute()) return;
+  std::error_code error;
+  const Path folder = std::filesystem::relative(run / base, error);
+  if (!folder.empty()) config::find_paths_of_run(loaded, folder);
 }
 
 OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::TensorFile file,
@@ -125,6 +138,16 @@ std::optional<checkpoint::TensorFile> load_best_if_kept(const std::string& run, 
 }
 
 }  // namespace
+
+config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
+                                   const config::Environment& environment) {
+  const std::string file = train::config_file(run).string();
+  config::LoadedConfig loaded =
+      config::parse_recorded_config(read_text_file(file), file, overrides, environment);
+  find_recorded_paths(loaded, run,
+                      results::find_run_record(run).value_or(results::RunRecord{}).base);
+  return loaded;
+}
 
 OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoice choice,
                          const std::vector<config::Override>& overrides,

@@ -1,4 +1,4 @@
-// Opens a trained run from its checkpoints, and its data.
+// Opens a trained run from its checkpoints, and its config and data.
 #pragma once
 
 #include <functional>
@@ -6,12 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "base/files/files.h"
 #include "base/notice.h"
 #include "config/config.h"
 #include "data/open.h"
 #include "inference/open_model/open_model.h"
 
 namespace trainer::inference {
+
+// Returns the config that a run folder records, whose author is not trusted: see
+// config::parse_recorded_config(). Its relative paths are replaced by those that hold in the current
+// folder, as in open_trained(). The overrides are the user's own. Throws ConfigError.
+config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
+                                   const config::Environment& environment);
 
 // Opens a checkpoint of a run, or a checkpoint file, for which `choice` has no meaning. A note
 // names the best checkpoint where kDefault takes it in place of a later one. The overrides change

@@ -1,9 +1,8 @@
 // The settings by which `new` reads a list of images.
-#include "commands/new/csv_settings.h"
-
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "commands/new/image_config.h"
 #include "support/contains.h"
 
 namespace trainer::commands::csv_settings_test {
