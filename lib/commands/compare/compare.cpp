@@ -186,7 +186,8 @@ int execute(const CompareArguments& arguments, const Context& context) {
       arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest;
   const Comparison comparison =
       compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
-        return predict_run(run, checkpoint, arguments.seconds, context.environment, context.warn);
+        return predict_run(run, checkpoint, arguments.seconds,
+                           {{}, context.environment, context.warn});
       });
   (arguments.json ? results::print_json<Comparison> : print_comparison)(comparison, context.out);
   return kExitOk;

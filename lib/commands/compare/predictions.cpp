@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/numbers/seconds.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "inference/predict/predict.h"
@@ -32,10 +33,8 @@ RunPredictions predict_split(const inference::OpenedModel& opened, double second
     predictions[{file, prediction.index}] = {name(prediction.predicted), name(*prediction.label)};
   };
   const auto start = std::chrono::steady_clock::now();
-  inference::predict(*engine, input, {opened.config.model.loss}, each, [&] {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    return passed.count() >= seconds;
-  });
+  inference::predict(*engine, input, {opened.config.model.loss}, each,
+                     [&] { return seconds_since(start) >= seconds; });
   if (seen < input.dataset().size()) {
     return {std::nullopt,
             concat("its ", input.dataset().size(), " images took longer than --seconds ", seconds)};
@@ -87,17 +86,15 @@ std::optional<PairedResult> compare_predictions(const Predictions& first,
 }
 
 RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
-                           const config::Environment& environment, const Warn& warn) {
+                           const inference::OpenOptions& options) {
   const bool is_last = checkpoint == results::ScoredCheckpoint::kLast;
   if (!is_last) {
     if (std::optional<Predictions> stored = read_predictions(run)) return {std::move(stored), ""};
   }
   try {
-    return predict_split(inference::open_trained(run.string(),
-                                                 is_last ? results::CheckpointChoice::kLast
-                                                         : results::CheckpointChoice::kDefault,
-                                                 {}, environment, warn),
-                         seconds);
+    const auto choice =
+        is_last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kDefault;
+    return predict_split(inference::open_trained(run.string(), choice, options), seconds);
   } catch (const Error& error) {
     return {std::nullopt, error.what()};
   }

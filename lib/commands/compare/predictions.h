@@ -10,8 +10,7 @@
 #include <utility>
 
 #include "base/files/files.h"
-#include "base/notice.h"
-#include "config/config.h"
+#include "inference/open_model/open_model.h"
 #include "results/run_files/run_files.h"
 
 namespace trainer::commands {
@@ -46,6 +45,6 @@ struct RunPredictions {
 // takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
 // DataError for a damaged predictions.jsonl.
 RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
-                           const config::Environment& environment, const Warn& warn);
+                           const inference::OpenOptions& options);
 
 }  // namespace trainer::commands

@@ -203,7 +203,7 @@ results::CrossvalResult collect_folds(const results::SweepPlan& plan,
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     folds.push_back(predictions.add_fold(plan.folder / plan.points[i].name,
                                          static_cast<std::int64_t>(i) + 1, checkpoint,
-                                         plan.environment, warn));
+                                         {{}, plan.environment, warn}));
   }
   const engine::Metrics all = predictions.metrics();
   results::CrossvalResult result;

@@ -17,12 +17,11 @@ namespace trainer::commands {
 
 FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
                                results::CheckpointChoice checkpoint,
-                               const config::Environment& environment, const Warn& warn) {
-  const inference::OpenedModel opened =
-      inference::open_trained(run.string(), checkpoint, {}, environment, warn);
+                               const inference::OpenOptions& opening) {
+  const inference::OpenedModel opened = inference::open_trained(run.string(), checkpoint, opening);
   const inference::OpenedSplit split{Split::kValidation,
                                      inference::open_split(opened, Split::kValidation)};
-  warn(hooks::left_out(split.files(), split.split));
+  opening.warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 train::sample_spec(split.data), opened.config.seed);
   engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),

@@ -29,7 +29,7 @@ class OutOfFold {
  public:
   // Predicts a fold by its run.
   FoldResult add_fold(const Path& run, std::int64_t fold, results::CheckpointChoice checkpoint,
-                      const config::Environment& environment, const Warn& warn);
+                      const inference::OpenOptions& opening);
 
   // The names of the classes or, of samples with several labels, of the labels.
   const std::vector<std::string>& classes() const { return classes_; }

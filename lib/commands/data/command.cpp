@@ -63,7 +63,7 @@ int write_suspects_and_sheet(const DataArguments& arguments, const config::Confi
   }
   const JudgingRuns runs = find_judging_runs(arguments.suspects);
   const LabelledImages images(config);
-  const Suspects suspects = find_suspects(images, runs, context.environment, context.warn);
+  const Suspects suspects = find_suspects(images, runs, {{}, context.environment, context.warn});
   write_suspects(suspects, images, arguments.output);
   if (!arguments.sheet.empty()) {
     write_suspect_sheet(suspects, images, arguments.samples, arguments.sheet);

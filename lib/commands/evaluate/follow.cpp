@@ -271,7 +271,7 @@ class RunFollower {
     std::optional<inference::OpenedModel> trained;
     try {
       trained = inference::open_trained(saved.path.string(), results::CheckpointChoice::kDefault,
-                                        options_.overrides, options_.environment, options_.warn);
+                                        {options_.overrides, options_.environment, options_.warn});
     } catch (const DataError& error) {
       if (!std::filesystem::exists(saved.path)) return false;
       options_.warn(error.what());

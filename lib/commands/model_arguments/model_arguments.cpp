@@ -15,7 +15,7 @@ inference::OpenedModel open_model(const ModelArguments& arguments, const Context
                             : arguments.last ? Choice::kLast
                                              : Choice::kDefault;
   return inference::open_model({arguments.model, checkpoint, arguments.average, arguments.weights},
-                               arguments.overrides, context.environment, context.warn);
+                               {arguments.overrides, context.environment, context.warn});
 }
 
 std::vector<inference::OpenedModel> open_models(ModelArguments arguments,

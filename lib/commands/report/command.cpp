@@ -18,9 +18,7 @@ inference::MistakeOptions mistake_options(const ReportArguments& arguments,
   return {static_cast<std::size_t>(arguments.mistakes),
           arguments.seconds,
           arguments.last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kDefault,
-          arguments.overrides,
-          context.environment,
-          context.warn};
+          {arguments.overrides, context.environment, context.warn}};
 }
 
 // Warns of mistakes that could not be looked for. Returns whether they could.

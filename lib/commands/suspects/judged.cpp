@@ -97,11 +97,10 @@ JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {
 
 // Warns if the training data of runs of crossval has changed. Throws DataError for arrays, in which
 // another image may have the number of one that was judged.
-void check_training_data(const JudgingRuns& runs, const config::Environment& environment,
-                         const Warn& warn) {
+void check_training_data(const JudgingRuns& runs, const inference::OpenOptions& options) {
   for (const Path& run : runs.runs) {
     const inference::OpenedModel opened = inference::open_trained(
-        run.string(), results::CheckpointChoice::kLast, {}, environment, [](const Notice&) {});
+        run.string(), results::CheckpointChoice::kLast, {{}, options.environment});
     const data::Datasets data = inference::open_undivided_training_data(opened);
     if (inference::is_same_training_data(opened, *data.train)) continue;
     if (!config::is_image_format(opened.config.data.format)) {
@@ -111,9 +110,10 @@ void check_training_data(const JudgingRuns& runs, const config::Environment& env
                       "predictions may be those of other images. Restore the data, or train the "
                       "folds again with `trainer crossval`");
     }
-    warn(concat(opened.path,
-                ": the training data is not what it was when the run was trained; images are "
-                "found by their names, and a file that was replaced is judged by what it was"));
+    options.warn(
+        concat(opened.path,
+               ": the training data is not what it was when the run was trained; images are "
+               "found by their names, and a file that was replaced is judged by what it was"));
     return;
   }
 }
@@ -136,21 +136,23 @@ std::vector<inference::PredictionInput> open_validation(const inference::OpenedM
 }
 
 JudgedImages predict_validation(const JudgingRuns& runs, const LabelledImages& images,
-                                const config::Environment& environment, const Warn& warn) {
+                                const inference::OpenOptions& options) {
   const std::string run = runs.runs.front().string();
   const inference::OpenedModel opened =
-      inference::open_trained(run, results::CheckpointChoice::kDefault, {}, environment, warn);
+      inference::open_trained(run, results::CheckpointChoice::kDefault, options);
   std::vector<std::string> classes;
   for (const std::string& name : opened.classes) classes.push_back(printable(name));
   check_run_classes(run, classes, images);
   const auto inputs = open_validation(opened);
   const auto engine = inference::make_engine(opened, inputs);
-  results::PredictOptions options;
-  options.loss = opened.config.model.loss;
+  results::PredictOptions predicting;
+  predicting.loss = opened.config.model.loss;
   ProbabilityCollector collector(images, Split::kValidation);
-  inference::predict(*engine, inputs.front(), options, [&](const results::Prediction& prediction) {
-    collector.add(inputs.front().dataset().describe(prediction.index), prediction.probabilities);
-  });
+  inference::predict(*engine, inputs.front(), predicting,
+                     [&](const results::Prediction& prediction) {
+                       collector.add(inputs.front().dataset().describe(prediction.index),
+                                     prediction.probabilities);
+                     });
   return collector.result(run);
 }
 
@@ -177,10 +179,10 @@ JudgingRuns find_judging_runs(const Path& folder) {
 }
 
 JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
-                          const config::Environment& environment, const Warn& warn) {
-  if (!runs.is_crossval) return predict_validation(runs, images, environment, warn);
+                          const inference::OpenOptions& options) {
+  if (!runs.is_crossval) return predict_validation(runs, images, options);
   JudgedImages judged = read_out_of_fold(runs.folder / "out_of_fold.csv", images);
-  check_training_data(runs, environment, warn);
+  check_training_data(runs, options);
   return judged;
 }
 

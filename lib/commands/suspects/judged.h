@@ -32,6 +32,6 @@ struct JudgedImages {
 // if the runs have other classes than the images, or no image in common with them. Warns if images
 // of runs of crossval were changed after the training, and throws DataError if arrays were.
 JudgedImages judge_images(const JudgingRuns& runs, const LabelledImages& images,
-                          const config::Environment& environment, const Warn& warn);
+                          const inference::OpenOptions& options);
 
 }  // namespace trainer::commands

@@ -138,8 +138,8 @@ void add_copies(const LabelledImages& images, const std::vector<std::vector<std:
 }  // namespace
 
 Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
-                       const config::Environment& environment, const Warn& warn) {
-  const JudgedImages judged = judge_images(runs, images, environment, warn);
+                       const inference::OpenOptions& options) {
+  const JudgedImages judged = judge_images(runs, images, options);
   Suspects result;
   result.by_crossval = runs.is_crossval;
   result.images = std::ssize(images.all());
@@ -147,7 +147,7 @@ Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
   result.unknown = judged.unknown;
   SuspectList list(images.all().size());
   add_wrong_labels(images, judged, result, list);
-  add_copies(images, find_copied_images(images, warn), result, list);
+  add_copies(images, find_copied_images(images, options.warn), result, list);
   result.list = list.take();
   return result;
 }

@@ -52,7 +52,7 @@ struct Suspects {
 // Looks for wrong labels among the images that the runs judge, and for copies among all images.
 // Warns if images cannot be read. Throws DataError.
 Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
-                       const config::Environment& environment, const Warn& warn);
+                       const inference::OpenOptions& options);
 
 // Writes a CSV file with the columns path, label, suggested_label, reasons (separated by blanks)
 // and score.

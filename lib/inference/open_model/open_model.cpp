@@ -27,8 +27,7 @@ void reject_other_sources(const std::string& path) {
 
 }  // namespace
 
-OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
-                       const config::Environment& environment, const Warn& warn) {
+OpenedModel open_model(const ModelSource& source, const OpenOptions& options) {
   if (is_config(source.path)) {
     if (source.checkpoint != results::CheckpointChoice::kDefault || source.average) {
       const std::string option = source.average ? "average" : to_string(source.checkpoint);
@@ -36,7 +35,7 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
                                    " is a config, whose model is not trained; name the folder of "
                                    "a run"));
     }
-    return open_untrained(source.path, source.weights, overrides, environment, warn);
+    return open_untrained(source.path, source.weights, options);
   }
   if (!source.weights.empty()) {
     throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
@@ -44,9 +43,8 @@ OpenedModel open_model(const ModelSource& source, const std::vector<config::Over
   }
   reject_other_sources(source.path);
   const std::string choice = to_string(source.checkpoint);
-  OpenedModel opened =
-      source.average ? open_average(source.path, *source.average, overrides, environment, warn)
-                     : open_trained(source.path, source.checkpoint, overrides, environment, warn);
+  OpenedModel opened = source.average ? open_average(source.path, *source.average, options)
+                                      : open_trained(source.path, source.checkpoint, options);
   opened.checkpoint_option = source.average   ? concat("--average ", *source.average)
                              : choice.empty() ? ""
                                               : "--" + choice;

@@ -49,10 +49,15 @@ struct ModelSource {
   std::optional<std::int64_t> average = {};  // a run folder: the number of last checkpoints
   std::string weights;                       // a config: see open_untrained()
 };
+// What a model is opened with, beside its name.
+struct OpenOptions {
+  std::vector<config::Override> overrides = {};
+  config::Environment environment = {};
+  Warn warn = [](const Notice&) {};
+};
 // open_untrained() for a config, otherwise open_trained() or open_average(). Throws ConfigError for
 // an option that does not fit the path.
-OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
-                       const config::Environment& environment, const Warn& warn);
+OpenedModel open_model(const ModelSource& source, const OpenOptions& options);
 
 // Returns true for a path with the ending of a config file.
 bool is_config(const std::string& path);

@@ -76,8 +76,7 @@ void find_recorded_paths(config::LoadedConfig& loaded, const Path& run, const st
 }
 
 OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::TensorFile file,
-                              const std::vector<config::Override>& overrides,
-                              const config::Environment& environment, const Warn& warn) {
+                              const OpenOptions& options) {
   OpenedModel opened;
   opened.path = run_or_file;
   opened.file = std::move(file);
@@ -88,13 +87,14 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
                     "carries no config: not a checkpoint of a run. Name a run folder or a file of "
                     "its checkpoints");
   }
-  config::LoadedConfig loaded = config::parse_recorded_config(
-      text->second, run_or_file + ":config", without_training_keys(overrides), environment);
+  config::LoadedConfig loaded =
+      config::parse_recorded_config(text->second, run_or_file + ":config",
+                                    without_training_keys(options.overrides), options.environment);
   const auto base = metadata.find("base");
   const std::optional<Path> run = find_run_folder(run_or_file);
   if (run && base != metadata.end()) find_recorded_paths(loaded, *run, base->second);
   opened.config = std::move(loaded.config);
-  opened.platform = backend::read_platform(environment);
+  opened.platform = backend::read_platform(options.environment);
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config = stage_of_checkpoint(std::move(opened.config),
                                       train::read_stage(metadata, run_or_file), run_or_file);
@@ -103,8 +103,8 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
   if (const auto found = metadata.find("training data"); found != metadata.end()) {
     opened.training_data = found->second;
   }
-  opened.other_data = std::ranges::any_of(overrides, changes_data);
-  opened.warn = warn;
+  opened.other_data = std::ranges::any_of(options.overrides, changes_data);
+  opened.warn = options.warn;
   opened.image_shape = train::read_image_shape(metadata, run_or_file);
   opened.image_type = train::read_image_type(metadata, run_or_file);
   opened.label_is_index = train::read_label_is_index(metadata, run_or_file);
@@ -150,30 +150,26 @@ config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Ov
 }
 
 OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoice choice,
-                         const std::vector<config::Override>& overrides,
-                         const config::Environment& environment, const Warn& warn) {
+                         const OpenOptions& options) {
   std::optional<checkpoint::TensorFile> file;
   const bool is_run = std::filesystem::is_directory(run_or_file);
   const bool is_chosen = choice != results::CheckpointChoice::kDefault;
-  if (is_run && !is_chosen) file = load_best_if_kept(run_or_file, warn);
+  if (is_run && !is_chosen) file = load_best_if_kept(run_or_file, options.warn);
   const bool is_best = file.has_value() || choice == results::CheckpointChoice::kBest;
   if (!file && is_best) file = checkpoint::load_best(run_or_file);
   if (!file) {
     std::vector<std::string> warnings;
     file = checkpoint::load_last(run_or_file, warnings);
-    for (const std::string& warning : warnings) warn(warning);
+    for (const std::string& warning : warnings) options.warn(warning);
   }
-  OpenedModel opened =
-      make_opened_model(run_or_file, std::move(*file), overrides, environment, warn);
+  OpenedModel opened = make_opened_model(run_or_file, std::move(*file), options);
   if (!is_run) return opened;
   opened.checkpoint = is_best ? results::CheckpointChoice::kBest : results::CheckpointChoice::kLast;
-  if (is_best && !is_chosen) warn(note_on_best(opened));
+  if (is_best && !is_chosen) options.warn(note_on_best(opened));
   return opened;
 }
 
-OpenedModel open_average(const std::string& run, std::int64_t count,
-                         const std::vector<config::Override>& overrides,
-                         const config::Environment& environment, const Warn& warn) {
+OpenedModel open_average(const std::string& run, std::int64_t count, const OpenOptions& options) {
   constexpr int kAttempts = 3;
   if (std::filesystem::is_regular_file(run)) {
     throw ConfigError({}, concat("--average is of the checkpoints of a run, and ", run,
@@ -186,8 +182,8 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
     if (!mean) continue;
     std::vector<std::string> steps;
     for (const checkpoint::Saved& one : saved) steps.push_back(std::to_string(one.step));
-    warn(Notice::note(concat(run, ": the mean of the checkpoints of steps ", join(steps))));
-    return make_opened_model(run, std::move(*mean), overrides, environment, warn);
+    options.warn(Notice::note(concat(run, ": the mean of the checkpoints of steps ", join(steps))));
+    return make_opened_model(run, std::move(*mean), options);
   }
   throw DataError(run,
                   "its checkpoints are removed before they can be read; average fewer, or raise "

@@ -15,8 +15,8 @@
 namespace trainer::inference {
 
 // Returns the config that a run folder records, whose author is not trusted: see
-// config::parse_recorded_config(). Its relative paths are replaced by those that hold in the current
-// folder, as in open_trained(). The overrides are the user's own. Throws ConfigError.
+// config::parse_recorded_config(). Its relative paths are replaced by those that hold in the
+// current folder, as in open_trained(). The overrides are the user's own. Throws ConfigError.
 config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
                                    const config::Environment& environment);
 
@@ -24,14 +24,11 @@ config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Ov
 // names the best checkpoint where kDefault takes it in place of a later one. The overrides change
 // the config that the checkpoint carries. Throws DataError when it carries none.
 OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoice choice,
-                         const std::vector<config::Override>& overrides,
-                         const config::Environment& environment, const Warn& warn);
+                         const OpenOptions& options);
 
 // Opens the mean of a run's last `count` checkpoints, with a note that names them. Throws
 // ConfigError for a file.
-OpenedModel open_average(const std::string& run, std::int64_t count,
-                         const std::vector<config::Override>& overrides,
-                         const config::Environment& environment, const Warn& warn);
+OpenedModel open_average(const std::string& run, std::int64_t count, const OpenOptions& options);
 
 // Opens one split of the run's data. Throws DataError naming both lists when its classes differ
 // from those of the run, and when validation samples were split off from other data than the run's,

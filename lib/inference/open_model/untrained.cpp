@@ -167,14 +167,14 @@ void report_weights(OpenedModel& opened, const graph::Graph& model,
 }  // namespace
 
 OpenedModel open_untrained(const std::string& path, const std::string& weights,
-                           const std::vector<config::Override>& overrides,
-                           const config::Environment& environment, const Warn& warn) {
+                           const OpenOptions& options) {
   OpenedModel opened;
   opened.path = path;
-  opened.warn = warn;
-  opened.config = load_config(path, weights, without_training_keys(overrides), environment);
-  opened.platform = backend::read_platform(environment);
-  model::check_weights_exist(opened.config.model, environment);
+  opened.warn = options.warn;
+  opened.config =
+      load_config(path, weights, without_training_keys(options.overrides), options.environment);
+  opened.platform = backend::read_platform(options.environment);
+  model::check_weights_exist(opened.config.model, options.environment);
   take_samples(opened);
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
                                                 sample_spec(opened), opened.config.seed);

@@ -18,7 +18,6 @@ namespace trainer::inference {
 // of the config, and classes without names are numbers. Reports the layers that have no weights but
 // their initial ones. Throws ConfigError, and DataError when weights are missing or do not fit.
 OpenedModel open_untrained(const std::string& path, const std::string& weights,
-                           const std::vector<config::Override>& overrides,
-                           const config::Environment& environment, const Warn& warn);
+                           const OpenOptions& options);
 
 }  // namespace trainer::inference

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/numbers/seconds.h"
 #include "engine/metrics/metrics.h"
 #include "inference/predict/heatmap.h"
 #include "inference/predict/predict.h"
@@ -215,10 +216,7 @@ results::Mistakes look(const OpenedModel& trained, const MistakeOptions& options
     mistakes.add(to_kept(prediction));
   };
   const auto start = std::chrono::steady_clock::now();
-  const auto enough = [&] {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    return passed.count() >= options.seconds;
-  };
+  const auto enough = [&] { return seconds_since(start) >= options.seconds; };
   predict(*engine, input, {trained.config.model.loss}, each, enough);
   const std::vector<Kept> right_answers = right.take();
   if (found.wrong > 0 || !right_answers.empty()) {
@@ -239,9 +237,7 @@ results::Mistakes look(const OpenedModel& trained, const MistakeOptions& options
 
 results::Mistakes find_mistakes(const Path& folder, const MistakeOptions& options) {
   try {
-    return look(open_trained(folder.string(), options.checkpoint, options.overrides,
-                             options.environment, options.warn),
-                options);
+    return look(open_trained(folder.string(), options.checkpoint, options.open), options);
   } catch (const Error& error) {
     results::Mistakes none;
     none.reason = error.what();

@@ -19,9 +19,7 @@ struct MistakeOptions {
   std::size_t most = 24;  // mistakes to show; at most half as many right answers are shown
   double seconds = 60;
   results::CheckpointChoice checkpoint = results::CheckpointChoice::kDefault;
-  std::vector<config::Override> overrides;  // changes for other devices or data
-  config::Environment environment;
-  Warn warn = [](const Notice&) {};
+  OpenOptions open;                 // overrides: changes for other devices or data
   std::optional<Split> split = {};  // default: the test split, or else the validation split
 };
 

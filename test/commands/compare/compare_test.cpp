@@ -29,9 +29,8 @@ struct Two {
   }
   Comparison compared_by(results::ScoredCheckpoint preferred,
                          std::optional<double> wanted = {}) const {
-    return compare(
-        {results::read_run(a()), results::read_run(b())}, preferred, wanted,
-        [&](const Path& run) { return predict_run(run, preferred, 60, {}, [](const Notice&) {}); });
+    return compare({results::read_run(a()), results::read_run(b())}, preferred, wanted,
+                   [&](const Path& run) { return predict_run(run, preferred, 60, {}); });
   }
   RunDiff diffed() const { return diff(results::read_run(a()), results::read_run(b())); }
 };

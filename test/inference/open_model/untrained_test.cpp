@@ -40,9 +40,9 @@ TEST_CASE("open_untrained returns the values from which training starts") {
         write_config(folder, kModel + "optimizer: {sgd: {learning_rate: 0.1}" + ema + "}\n" +
                                  "train: {epochs: 1, batch_size: 3}\n");
     std::vector<Notice> notices;
-    const OpenedModel opened =
-        open_untrained(path, "", {{"seed", "11", "--set"}}, {},
-                       [&](const Notice& notice) { notices.push_back(notice); });
+    const OpenedModel opened = open_untrained(
+        path, "",
+        {{{"seed", "11", "--set"}}, {}, [&](const Notice& notice) { notices.push_back(notice); }});
     REQUIRE(notices.size() == 1);
     CHECK(notices[0].kind == Notice::Kind::kNote);
     CHECK(opened.classes == std::vector<std::string>{"0", "1", "2", "3"});
