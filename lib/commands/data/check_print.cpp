@@ -33,8 +33,7 @@ std::string describe_class(const SplitCheck& split, std::size_t label) {
   return kinds.empty() ? text : concat(text, " (", join(kinds), ')');
 }
 
-}  // namespace
-
+// Appends the title with the number of lines, and the first lines.
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
   constexpr std::size_t kMaxListed = 10;
   if (lines.empty()) return;
@@ -45,6 +44,8 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
     text += concat("  and ", lines.size() - shown, " more; --json lists all\n");
   }
 }
+
+}  // namespace
 
 std::string to_text(const DataCheck& check) {
   std::string text = describe_class_order(check);

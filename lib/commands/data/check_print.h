@@ -18,7 +18,4 @@ std::string to_text(const data::ArrayCheck& check);
 // Returns a line per split and one for all.
 std::string to_json(const data::ArrayCheck& check);
 
-// Appends the title with the number of lines, and the first lines.
-void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines);
-
 }  // namespace trainer::commands

@@ -13,6 +13,15 @@
 namespace trainer::commands {
 namespace {
 
+// What `export --json` prints.
+struct ExportEvent {
+  std::string output, format, run;
+  std::int64_t step = 0;
+  std::string checkpoint;                   // "best", "last" or ""
+  std::optional<double> temperature;        // set for a calibrated model
+  std::optional<bool> temperature_applied;  // set for a calibrated model
+};
+
 // The temperature that belongs to the exported model.
 struct ExportedTemperature {
   double value = 1;        // 1: the model is not calibrated
@@ -39,8 +48,6 @@ ExportEvent make_export_event(const inference::OpenedModel& opened, const std::s
   return event;
 }
 
-}  // namespace
-
 void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.event("exported");
   v("output", event.output, "The exported file.");
@@ -52,6 +59,8 @@ void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.when_present("temperature_applied", event.temperature_applied,
                  "Whether the file divides the logits by it.");
 }
+
+}  // namespace
 
 int execute(const ExportArguments& arguments, const Context& context) {
   const std::string format =

@@ -12,6 +12,22 @@
 namespace trainer::commands {
 namespace {
 
+struct BackboneRow {
+  std::string name, variant;
+  std::vector<std::int64_t> input;  // the shape of the image that the numbers are for
+  std::int64_t parameters = 0;  // excludes the classifier, includes batch norm's moving statistics
+  std::int64_t flops = 0;       // forward, one image
+  std::int64_t features = 0;    // channels at its end
+  std::string preprocess;       // the preset of data.preprocess
+  std::string weights;          // the file of `weights: imagenet`
+  std::string source;           // the network in Python, whose weight files it takes
+};
+
+// What `models --json` prints.
+struct BackboneList {
+  std::vector<BackboneRow> backbones;
+};
+
 constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
 
 BackboneRow make_row(const config::Backbone& backbone) {
@@ -46,30 +62,12 @@ std::string in_units(double number, double unit, const char* name) {
   return fixed(number / unit, number < 10 * unit ? 2 : 1) + name;
 }
 
-}  // namespace
-
 std::vector<BackboneRow> backbone_rows() {
   std::vector<BackboneRow> rows;
   for (const config::Backbone& backbone : config::list_backbones()) {
     rows.push_back(make_row(backbone));
   }
   return rows;
-}
-
-void print_backbones(std::ostream& out) {
-  Table table(
-      {"backbone", "variant", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
-      {2, 3, 4});
-  for (const BackboneRow& row : backbone_rows()) {
-    table.add({row.name, row.variant, in_units(static_cast<double>(row.parameters), 1e6, " M"),
-               in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
-               row.preprocess, row.weights});
-  }
-  table.print(out);
-  out << "\nWithout the classifier, of one image of " << kSide << " x " << kSide
-      << " x 3, forward; a multiplication and an addition are two FLOP.\n"
-         "Use one with model.backbone: {name: ..., weights: imagenet}; "
-         "`trainer explain model.backbone` lists its keys.\n";
 }
 
 void fields(results::FieldVisitor& v, BackboneRow& row) {
@@ -87,6 +85,24 @@ void fields(results::FieldVisitor& v, BackboneRow& row) {
 void fields(results::FieldVisitor& v, BackboneList& list) {
   v.event("models");
   v("backbones", list.backbones, "The backbones.");
+}
+
+}  // namespace
+
+void print_backbones(std::ostream& out) {
+  Table table(
+      {"backbone", "variant", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
+      {2, 3, 4});
+  for (const BackboneRow& row : backbone_rows()) {
+    table.add({row.name, row.variant, in_units(static_cast<double>(row.parameters), 1e6, " M"),
+               in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
+               row.preprocess, row.weights});
+  }
+  table.print(out);
+  out << "\nWithout the classifier, of one image of " << kSide << " x " << kSide
+      << " x 3, forward; a multiplication and an addition are two FLOP.\n"
+         "Use one with model.backbone: {name: ..., weights: imagenet}; "
+         "`trainer explain model.backbone` lists its keys.\n";
 }
 
 void print_backbones_json(std::ostream& out) {

@@ -8,7 +8,6 @@
 
 #include "commands/context/context.h"
 #include "config/config.h"
-#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -24,13 +23,6 @@ struct ReportArguments {
   bool json = false;
   std::vector<config::Override> overrides;
 };
-// What `report --json` prints.
-struct ReportEvent {
-  std::string output;
-  bool is_complete = true;
-};
-void fields(results::FieldVisitor& v, ReportEvent& event);
-
 // Returns kExitData if a part of the report could not be made.
 int execute(const ReportArguments& arguments, const Context& context);
 

@@ -94,8 +94,7 @@ std::string find_fault(const std::string& name, const Path& file) {
   return concat("it has no layer ", layer);
 }
 
-}  // namespace
-
+// Returns the files that can be downloaded, in the order of the backbones.
 std::vector<WeightFile> weight_files(const config::Environment& environment) {
   std::vector<WeightFile> files;
   for (std::size_t row = 0; row < std::size(kFiles); ++row) {
@@ -103,6 +102,8 @@ std::vector<WeightFile> weight_files(const config::Environment& environment) {
   }
   return files;
 }
+
+}  // namespace
 
 WeightFile find_weight_file(const std::string& name, const config::Environment& environment) {
   const std::optional<Name> backbone = parse_enum<Name>(name);
@@ -136,19 +137,16 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
   return download(what, progress);
 }
 
-void print_weights(std::ostream& out, const config::Environment& environment) {
-  Table table({"backbone", "MB", "checksum", "file"}, {1});
-  for (const WeightFile& weights : weight_files(environment)) {
-    table.add({weights.name, std::to_string(weights.megabytes),
-               std::string(spell(weights.checksum.kind)),
-               weights.found.empty() ? "not downloaded" : weights.found.string()});
-  }
-  table.print(out);
-  out << "\n`trainer weights NAME` downloads a file into " << config::download_folder(environment)
-      << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
-         "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
-         "SHA-256 of the first download is recorded beside the\nfile.\n";
-}
+// What `weights --json` prints: the list, or a line for each file that it downloads.
+struct WeightList {
+  std::string folder;
+  std::vector<WeightFile> files;
+};
+struct DownloadEvent {
+  std::string name, file;
+  std::int64_t bytes = 0;
+  bool was_there = false;
+};
 
 void fields(results::FieldVisitor& v, WeightFile& weights) {
   v("name", weights.name, "The backbone.");
@@ -175,12 +173,21 @@ void fields(results::FieldVisitor& v, DownloadEvent& event) {
   v("was_there", event.was_there, "Whether it had been downloaded before.");
 }
 
-void print_weights_json(std::ostream& out, const config::Environment& environment) {
-  results::print_json(WeightList{config::download_folder(environment), weight_files(environment)},
-                      out);
-}
-
 namespace {
+
+void print_weights(std::ostream& out, const config::Environment& environment) {
+  Table table({"backbone", "MB", "checksum", "file"}, {1});
+  for (const WeightFile& weights : weight_files(environment)) {
+    table.add({weights.name, std::to_string(weights.megabytes),
+               std::string(spell(weights.checksum.kind)),
+               weights.found.empty() ? "not downloaded" : weights.found.string()});
+  }
+  table.print(out);
+  out << "\n`trainer weights NAME` downloads a file into " << config::download_folder(environment)
+      << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
+         "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
+         "SHA-256 of the first download is recorded beside the\nfile.\n";
+}
 
 // Rewrites a line of a terminal.
 class ProgressLine {
@@ -240,11 +247,15 @@ std::string describe(const Downloaded& result) {
 }
 
 int execute(const WeightsArguments& arguments, const Context& context) {
-  if (arguments.names.empty()) {
-    (arguments.json ? print_weights_json : print_weights)(context.out, context.environment);
+  const config::Environment& environment = context.environment;
+  if (arguments.names.empty() && arguments.json) {
+    const WeightList list{config::download_folder(environment), weight_files(environment)};
+    results::print_json(list, context.out);
+  } else if (arguments.names.empty()) {
+    print_weights(context.out, environment);
   }
   for (const std::string& name : arguments.names) {
-    const WeightFile weights = find_weight_file(name, context.environment);
+    const WeightFile weights = find_weight_file(name, environment);
     print_downloaded(weights, download_weights(weights, context), arguments.json, context.out);
   }
   return kExitOk;

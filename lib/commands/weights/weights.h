@@ -8,7 +8,6 @@
 #include "commands/context/context.h"
 #include "commands/weights/download.h"
 #include "config/config.h"
-#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -22,31 +21,15 @@ struct WeightFile {
   Path found;  // its place; empty if it is in none of config::weight_folders()
 };
 
-// Returns the files that can be downloaded, in the order of the backbones. $WEIGHTS_MIRROR is
-// another server, with the files in the folders of Keras's.
-std::vector<WeightFile> weight_files(const config::Environment& environment);
+// The functions below use the server $WEIGHTS_MIRROR, which has the files in the folders of
+// Keras's, if it is set.
+
 // Returns the entry of a backbone. Throws ConfigError for an unknown name, and DataError with what
 // to do instead for a backbone whose weights cannot be downloaded.
 WeightFile find_weight_file(const std::string& name, const config::Environment& environment);
 // Downloads the file into config::download_folder(), unless it is found. Throws as download() does.
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,
                             const DownloadProgress& progress = {});
-
-// What `weights --json` prints: the list, or a line for each file that it downloads.
-struct WeightList {
-  std::string folder;
-  std::vector<WeightFile> files;
-};
-void fields(results::FieldVisitor& v, WeightList& list);
-struct DownloadEvent {
-  std::string name, file;
-  std::int64_t bytes = 0;
-  bool was_there = false;
-};
-void fields(results::FieldVisitor& v, DownloadEvent& event);
-
-void print_weights(std::ostream& out, const config::Environment& environment);
-void print_weights_json(std::ostream& out, const config::Environment& environment);
 
 struct WeightsArguments {
   std::vector<std::string> names;  // backbones whose weights to download; a list of all when empty

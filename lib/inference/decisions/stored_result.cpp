@@ -12,6 +12,15 @@ namespace trainer::inference {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// Returns the command by which evaluate, with this option, writes a result of the model anew.
+static std::string evaluate_command(const OpenedModel& opened, const std::string& option,
+                                    bool flip) {
+  std::string command =
+      concat("trainer evaluate ", printable(shell_word(opened.path)), ' ', option);
+  if (!opened.checkpoint_option.empty()) command += ' ' + opened.checkpoint_option;
+  return command + (flip ? " --flip" : "");
+}
+
 std::optional<Path> find_run_folder(const OpenedModel& opened) {
   return is_config(opened.path) ? std::nullopt : find_run_folder(opened.path);
 }
@@ -42,13 +51,6 @@ std::string write_stored(const OpenedModel& opened, const std::string& name,
   }
   write_file_atomic(file, line);
   return file.string();
-}
-
-std::string evaluate_command(const OpenedModel& opened, const std::string& option, bool flip) {
-  std::string command =
-      concat("trainer evaluate ", printable(shell_word(opened.path)), ' ', option);
-  if (!opened.checkpoint_option.empty()) command += ' ' + opened.checkpoint_option;
-  return command + (flip ? " --flip" : "");
 }
 
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,

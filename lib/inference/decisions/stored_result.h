@@ -38,10 +38,6 @@ std::string store_result(const OpenedModel& opened, bool flip, const std::string
                       results::to_line(results::Stored<Result>{make_origin(opened, flip), result}));
 }
 
-// Returns the command by which evaluate, with this option, writes a result of the model anew.
-std::string evaluate_command(const OpenedModel& opened, const std::string& option,
-                             bool flip = false);
-
 // Returns the content of the file if it belongs to the tensors of the model and to `flip`. If it
 // does not, warns and names `option`, with which evaluate writes it again.
 std::optional<nlohmann::ordered_json> find_stored(const OpenedModel& opened, bool flip,

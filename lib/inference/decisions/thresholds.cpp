@@ -18,6 +18,37 @@ namespace {
 
 constexpr const char* kThresholdOption = "--thresholds GOAL";
 
+// Returns the thresholds for the samples of `scores`, which must have all of them.
+results::LabelThresholds find_thresholds(const OpenedModel& opened,
+                                         const engine::MultiLabelAccumulator& scores,
+                                         const engine::ThresholdGoal& goal) {
+  results::LabelThresholds found{engine::to_string(goal)};
+  const std::size_t labels = opened.classes.size(), samples = scores.logits().size() / labels;
+  std::vector<float> own(samples), targets(samples);
+  for (std::size_t label = 0; label < labels; ++label) {
+    for (std::size_t i = 0; i < samples; ++i) {
+      own[i] = scores.logits()[i * labels + label];
+      targets[i] = scores.targets()[i * labels + label];
+    }
+    const std::optional<double> threshold = engine::find_threshold(own, targets, goal);
+    if (!threshold) found.kept.push_back(opened.classes[label]);
+    found.logits.push_back(threshold.value_or(0));
+  }
+  return found;
+}
+
+// Writes the thresholds to the run folder as store_result() does. `flip`: they are those of the
+// mean over mirror images. Does nothing for a model without a run folder.
+void write_thresholds(const OpenedModel& opened, bool flip,
+                      const results::LabelThresholds& thresholds) {
+  results::StoredThresholds stored;
+  stored.goal = thresholds.goal;
+  for (std::size_t i = 0; i < thresholds.logits.size(); ++i) {
+    stored.labels.push_back({opened.classes[i], thresholds.logits[i]});
+  }
+  store_result(opened, flip, results::kThresholdsFile, stored);
+}
+
 }  // namespace
 
 engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedModel& opened,
@@ -71,34 +102,6 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
   decided.add(scores.logits(), scores.targets());
   metrics.multi_label = decided.result();
   return metrics;
-}
-
-results::LabelThresholds find_thresholds(const OpenedModel& opened,
-                                         const engine::MultiLabelAccumulator& scores,
-                                         const engine::ThresholdGoal& goal) {
-  results::LabelThresholds found{engine::to_string(goal)};
-  const std::size_t labels = opened.classes.size(), samples = scores.logits().size() / labels;
-  std::vector<float> own(samples), targets(samples);
-  for (std::size_t label = 0; label < labels; ++label) {
-    for (std::size_t i = 0; i < samples; ++i) {
-      own[i] = scores.logits()[i * labels + label];
-      targets[i] = scores.targets()[i * labels + label];
-    }
-    const std::optional<double> threshold = engine::find_threshold(own, targets, goal);
-    if (!threshold) found.kept.push_back(opened.classes[label]);
-    found.logits.push_back(threshold.value_or(0));
-  }
-  return found;
-}
-
-void write_thresholds(const OpenedModel& opened, bool flip,
-                      const results::LabelThresholds& thresholds) {
-  results::StoredThresholds stored;
-  stored.goal = thresholds.goal;
-  for (std::size_t i = 0; i < thresholds.logits.size(); ++i) {
-    stored.labels.push_back({opened.classes[i], thresholds.logits[i]});
-  }
-  store_result(opened, flip, results::kThresholdsFile, stored);
 }
 
 results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {

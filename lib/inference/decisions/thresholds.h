@@ -30,16 +30,6 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
                                 engine::EvaluateOptions options,
                                 results::LabelThresholds& thresholds);
 
-// Returns the thresholds for the samples of `scores`, which must have all of them.
-results::LabelThresholds find_thresholds(const OpenedModel& opened,
-                                         const engine::MultiLabelAccumulator& scores,
-                                         const engine::ThresholdGoal& goal);
-
-// Writes the thresholds to the run folder as store_result() does. `flip`: they are those of the
-// mean over mirror images. Does nothing for a model without a run folder.
-void write_thresholds(const OpenedModel& opened, bool flip,
-                      const results::LabelThresholds& thresholds);
-
 // Returns the thresholds of the run, or for a model without any those of a probability of 0.5. If
 // the stored ones belong to other parameters or to other use of mirror images, warns and returns
 // those of 0.5. Throws DataError for a damaged file.
