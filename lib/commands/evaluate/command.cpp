@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/files/output_buffer.h"
 #include "commands/evaluate/decisions.h"
 #include "commands/evaluate/follow.h"
 #include "engine/evaluate.h"
@@ -16,7 +15,6 @@
 #include "results/evaluation/evaluated_event.h"
 #include "results/write_json.h"
 #include "train/open.h"
-#include "train/signals.h"
 
 namespace trainer::commands {
 namespace {
@@ -28,33 +26,9 @@ ModelArguments make_model_arguments(const EvaluateArguments& arguments, const st
   return model;
 }
 
-int follow_run(const EvaluateArguments& arguments, const std::string& run, const Context& context) {
-  const train::StartupSignals signals;
-  const FinishOutput output;  // while a signal still ends with kExitInterrupted
-  if (inference::is_config(run)) {
-    throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
-                                 "place of ",
-                                 run));
-  }
-  FollowOptions options{
-      run,         parse_split(arguments.split), arguments.overrides, context.environment, {},
-      context.warn};
-  const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
-  if (arguments.json) {
-    options.hooks.push_back(
-        hooks::make_json_hook(context.out, never, std::chrono::system_clock::now));
-  } else {
-    options.hooks.push_back(hooks::make_progress_hook(context.out, false, arguments.quiet, never,
-                                                      {{}, std::chrono::system_clock::now, {}}));
-  }
-  const Followed followed = follow(options);
-  print_followed(followed, run, arguments.json, context.out);
-  return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
-}
-
 int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
                    const Context& context) {
-  if (arguments.follow) return follow_run(arguments, run, context);
+  if (arguments.follow) return follow(arguments, run, context);
   const inference::OpenedModel opened = open_model(make_model_arguments(arguments, run), context);
   std::optional<engine::ThresholdGoal> goal;
   if (!arguments.thresholds.empty()) {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/files.h"
+#include "base/files/output_buffer.h"
 #include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/numbers/seconds.h"
@@ -21,6 +23,7 @@
 #include "engine/engine.h"
 #include "engine/evaluate.h"
 #include "hooks/data_report.h"
+#include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "inference/open_model/run_archive.h"
 #include "model/build_model.h"
@@ -37,6 +40,20 @@ namespace keys = config::keys;
 using Clock = std::chrono::steady_clock;
 using Reason = hooks::FinishReason;
 constexpr std::chrono::milliseconds kPoll{100};
+
+// What is followed, and where the results go.
+struct FollowOptions : inference::OpenOptions {
+  Path run;                    // the folder may not exist yet
+  std::optional<Split> split;  // default: validation, or test where there is none
+  std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // called for every evaluation
+};
+
+struct Followed {
+  std::int64_t evaluations = 0;
+  std::int64_t skipped = 0;  // checkpoints between the evaluated ones, and before the first
+  std::int64_t step = -1;    // the last evaluated step, also by an earlier follower; -1: none
+  hooks::FinishReason reason = hooks::FinishReason::kDone;
+};
 
 // The split that the training itself would evaluate.
 Split split_to_follow(const config::Data& data) {
@@ -271,7 +288,7 @@ class RunFollower {
     std::optional<inference::OpenedModel> trained;
     try {
       trained = inference::open_trained(saved.path.string(), results::CheckpointChoice::kDefault,
-                                        {options_.overrides, options_.environment, options_.warn});
+                                        options_);
     } catch (const DataError& error) {
       if (!std::filesystem::exists(saved.path)) return false;
       options_.warn(error.what());
@@ -382,9 +399,7 @@ class RunFollower {
   Followed& result_;
 };
 
-}  // namespace
-
-Followed follow(const FollowOptions& options) {
+Followed follow_run(const FollowOptions& options) {
   const train::SignalWatch signals;
   Followed result;
   RunStart start{Clock::now(), !has_config(options.run)};
@@ -411,7 +426,7 @@ struct FollowedEvent {
   Followed followed;
 };
 
-static void fields(results::FieldVisitor& v, FollowedEvent& event) {
+void fields(results::FieldVisitor& v, FollowedEvent& event) {
   Followed& followed = event.followed;
   const std::int64_t step = followed.step;
   v.event("followed");
@@ -423,6 +438,7 @@ static void fields(results::FieldVisitor& v, FollowedEvent& event) {
   v.derived("reason", std::string(to_string(followed.reason)), "Why it ended.");
 }
 
+// Prints the last line: a sentence, or with `json` {"event":"followed",...}.
 void print_followed(const Followed& followed, const std::string& run, bool json,
                     std::ostream& out) {
   if (json) {
@@ -436,6 +452,28 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
               ? "interrupted"
               : concat("the run has ended: ", to_string(followed.reason)))
       << std::endl;
+}
+
+}  // namespace
+
+int follow(const EvaluateArguments& arguments, const std::string& run, const Context& context) {
+  const train::StartupSignals signals;
+  const FinishOutput output;  // while a signal still ends with kExitInterrupted
+  if (inference::is_config(run)) {
+    throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
+                                 "place of ",
+                                 run));
+  }
+  FollowOptions options{
+      {arguments.overrides, context.environment, context.warn}, run, parse_split(arguments.split)};
+  const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
+  options.hooks.push_back(
+      arguments.json ? hooks::make_json_hook(context.out, never, std::chrono::system_clock::now)
+                     : hooks::make_progress_hook(context.out, false, arguments.quiet, never,
+                                                 {{}, std::chrono::system_clock::now, {}}));
+  const Followed followed = follow_run(options);
+  print_followed(followed, run, arguments.json, context.out);
+  return followed.reason == Reason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
 }  // namespace trainer::commands

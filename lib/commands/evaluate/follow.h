@@ -12,39 +12,15 @@
 // replaced (--overwrite), the follower starts anew with the config of the new run.
 #pragma once
 
-#include <functional>
-#include <ostream>
 #include <string>
-#include <vector>
 
-#include "base/files/files.h"
-#include "base/notice.h"
-#include "config/config.h"
-#include "hooks/hooks.h"
+#include "commands/evaluate/command.h"
 
 namespace trainer::commands {
 
-struct FollowOptions {
-  Path run;                    // the folder may not exist yet
-  std::optional<Split> split;  // default: validation, or test where there is none
-  std::vector<config::Override> overrides;
-  config::Environment environment;
-  std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation
-  Warn warn;
-};
-
-struct Followed {
-  std::int64_t evaluations = 0;
-  std::int64_t skipped = 0;  // checkpoints between the evaluated ones, and before the first
-  std::int64_t step = -1;    // the last evaluated step, also by an earlier follower; -1: none
-  hooks::FinishReason reason = hooks::FinishReason::kDone;
-};
-
-// Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError
-// when no new checkpoint came for evaluate.timeout_secs.
-Followed follow(const FollowOptions& options);
-
-// The last line: a sentence, or with `json` {"event":"followed",...}.
-void print_followed(const Followed& followed, const std::string& run, bool json, std::ostream& out);
+// Returns once the last checkpoint of a finished run is evaluated, or on a signal, and prints a
+// last line. `run`: a folder that may not exist yet. Returns the exit code. Throws DataError when
+// no new checkpoint came for evaluate.timeout_secs.
+int follow(const EvaluateArguments& arguments, const std::string& run, const Context& context);
 
 }  // namespace trainer::commands
