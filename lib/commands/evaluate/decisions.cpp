@@ -95,8 +95,8 @@ const engine::LabelledLogits& Decisions::find_validation_scores() {
 }
 
 // Stores the result in the file of the run, warns if the evaluated split contradicts it, and prints
-// it: as a JSON line with this event, or as the document that `show` makes. `show` gets the end of
-// the first line.
+// it: as a JSON line with this event, or as the document that `show` makes of the report and of the
+// end of the first line.
 template <class Report, class Show>
 void Decisions::store_and_print(const DecisionOutput& output, const char* event, const char* file,
                                 const Report& report, const Show& show) const {
@@ -114,7 +114,7 @@ void Decisions::print(const DecisionOutput& output, const char* event, const Rep
                                output.out);
   }
   output.out << (output.quiet ? "" : "\n")
-             << results::render_text(show(stored.empty() ? "" : "; stored in " + stored));
+             << results::render_text(show(report, stored.empty() ? "" : "; stored in " + stored));
 }
 
 void Decisions::calibrate(const DecisionOutput& output) {
@@ -122,8 +122,8 @@ void Decisions::calibrate(const DecisionOutput& output) {
       results::calibrate(find_validation_scores(), split_, scores_);
   temperature_ = report.temperature;
   store_and_print(output, "calibrated", results::kCalibrationFile, report,
-                  [&](const std::string& ending) {
-                    return results::show_calibration(report, ending, output.quiet);
+                  [&](const auto& shown, const std::string& ending) {
+                    return results::show_calibration(shown, ending, output.quiet);
                   });
 }
 
@@ -136,8 +136,7 @@ void Decisions::report_curves(const DecisionOutput& output) {
   const std::string stored =
       inference::store_result(opened_, evaluation_.flip, results::kCurvesFile,
                               results::thin_curves(report, kMaxStoredPoints));
-  print(output, "curves", report, stored,
-        [&](const std::string& ending) { return results::show_curves(report, ending); });
+  print(output, "curves", report, stored, results::show_curves);
 }
 
 void Decisions::find_operating_point(const DecisionOutput& output) {
@@ -147,18 +146,18 @@ void Decisions::find_operating_point(const DecisionOutput& output) {
       options_.operating_point, positive, classes.at(positive),
       classes.size() == 2 ? choose_temperature() : 1, find_validation_scores(), split_, scores_);
   if (classes.size() == 2) threshold_ = results::DecisionThreshold{positive, report.log_odds};
-  store_and_print(
-      output, "operating_point", results::kOperatingPointFile, report,
-      [&](const std::string& ending) { return results::show_operating_point(report, ending); });
+  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
+                  results::show_operating_point);
 }
 
 void Decisions::decide_by_costs(const DecisionOutput& output) {
   const results::CostReport report =
       results::make_cost_report(options_.operating_point, *costs_, opened_.classes,
                                 choose_temperature(), to_string(split_), scores_);
-  store_and_print(
-      output, "operating_point", results::kOperatingPointFile, report,
-      [&](const std::string& ending) { return results::show_costs(report, ending, output.quiet); });
+  store_and_print(output, "operating_point", results::kOperatingPointFile, report,
+                  [&](const auto& shown, const std::string& ending) {
+                    return results::show_costs(shown, ending, output.quiet);
+                  });
 }
 
 void Decisions::abstain(const DecisionOutput& output) {
@@ -173,9 +172,7 @@ void Decisions::abstain(const DecisionOutput& output) {
   results::AbstentionReport report = results::make_abstention_report(
       *options_.abstain, options, find_validation_scores(), split_, scores_);
   if (!criterion.empty()) report.criterion = std::move(criterion);
-  store_and_print(
-      output, "abstention", results::kAbstentionFile, report,
-      [&](const std::string& ending) { return results::show_abstention(report, ending); });
+  store_and_print(output, "abstention", results::kAbstentionFile, report, results::show_abstention);
 }
 
 double Decisions::choose_temperature() {
