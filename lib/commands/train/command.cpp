@@ -1,5 +1,8 @@
 #include "commands/train/command.h"
 
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -12,18 +15,22 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
+#include "base/formats/table.h"
+#include "base/notice.h"
 #include "base/process/memory.h"
 #include "base/process/process.h"
 #include "base/process/progress_watch.h"
 #include "base/process/shell.h"
+#include "base/text.h"
+#include "base/threads/topology.h"
 #include "checkpoint/lock.h"
 #include "cluster/identity.h"
 #include "cluster/rendezvous.h"
 #include "commands/evaluate/command.h"
 #include "commands/measure/measured.h"
-#include "commands/train/origin.h"
 #include "config/keys.h"
 #include "data/open.h"
+#include "data/samples/splits.h"
 #include "engine/engine.h"
 #include "graph/graph.h"
 #include "hooks/data_report.h"
@@ -34,6 +41,8 @@
 #include "model/files/import.h"
 #include "model/table.h"
 #include "results/page/sheet.h"
+#include "results/run_files/data_name.h"
+#include "results/run_record.h"
 #include "results/write_json.h"
 #include "train/common_files.h"
 #include "train/host_memory.h"
@@ -49,6 +58,67 @@
 
 namespace trainer::commands {
 namespace {
+
+// Returns the notices of the data that are not empty.
+std::vector<Notice> list_notices(const data::Datasets& data) {
+  std::vector<Notice> notices{data.range_notice, data.relabel_notice};
+  notices.insert(notices.end(), data.notices.begin(), data.notices.end());
+  std::erase_if(notices, [](const Notice& notice) { return notice.text.empty(); });
+  return notices;
+}
+
+// Returns the origin of a job whose model has these layers. The program is job.build.
+results::RunRecord make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
+  results::RunRecord origin;
+  origin.program = job.build;
+#ifdef __clang__
+  origin.compiler = __VERSION__;
+#else
+  origin.compiler = concat("GCC ", __VERSION__);
+#endif
+  origin.libc = concat("glibc ", ::gnu_get_libc_version());
+  origin.host = host_name();
+  origin.device = job.engine.describe();
+  origin.processor = processor_name();
+  const Topology machine = read_topology();
+  origin.cores = std::ssize(machine.processors);
+  origin.machine = describe(machine);
+  origin.model = model::describe_model(job.config.model, layers);
+  origin.data = job.data.train->fingerprint();
+  const backend::MemoryReport memory = job.engine.memory();
+  const auto replicas = static_cast<std::int64_t>(job.engine.count());
+  origin.memory = {{"parameters and state", (memory.variables + memory.derived) / replicas},
+                   {"gradients", memory.gradients / replicas},
+                   {"activations", memory.activations / replicas},
+                   {"staging and tables", (memory.staging + memory.tables) / replicas}};
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset == nullptr) continue;
+    origin.splits.push_back(
+        {to_string(split), {dataset->size(), data::class_counts(*dataset, job.data.num_classes)}});
+  }
+  origin.data_notices = list_notices(job.data);
+  for (const std::string& warning : hooks::data_warnings(job.data)) {
+    origin.data_notices.emplace_back(warning);
+  }
+  origin.base = train::find_base(job.run);
+  origin.on_cpu = job.engine.backend().reads_host_memory();
+  origin.price_per_hour = job.config.run.price_per_hour;
+  return origin;
+}
+
+// Returns "cpu, 2 lanes ...; trainer 0.1.0 on host, process 12; samples of photos: train 2,058".
+std::string describe_session(const train::Job& job) {
+  std::vector<std::string> samples;
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset != nullptr)
+      samples.push_back(concat(to_string(split), ' ', grouped(dataset->size())));
+  }
+  return concat(job.engine.describe(), "; ", job.build, " on ", host_name(), ", process ",
+                ::getpid(), "; samples of ", results::find_data_name(config::leaves(job.config)),
+                ": ", join(samples));
+}
 
 // What a process of a job trains. All that it refers to must outlive the training.
 struct Training {
