@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "support/contains.h"
+#include "support/process_events.h"
 
 namespace trainer::progress_test {
 namespace {
@@ -178,6 +179,7 @@ struct Child {
   void answer() const { REQUIRE(::write(end_, "x", 1) == 1); }
   // Returns the exit code, and leaves what the child has printed in `text`.
   int wait(std::string& text) {
+    REQUIRE(test::wait_for_end(process, std::chrono::steady_clock::now() + seconds(30)));
     char bytes[512];
     for (ssize_t got; (got = ::read(errors_, bytes, sizeof bytes)) > 0;) {
       text.append(bytes, static_cast<std::size_t>(got));
