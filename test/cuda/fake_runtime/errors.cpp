@@ -4,6 +4,7 @@
 // "Data types used by CUDA Runtime", cudaError: errors after which "the process must be
 // terminated and relaunched" are returned by all later calls.
 #include <nccl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -118,7 +119,11 @@ constexpr const char* kNcclNames[] = {
     "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
     "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
 
+// The injected "error" of a call that never returns.
+constexpr int kHang = -1;
+
 int parse_error(const std::string& text) {
+  if (text == "hang") return kHang;
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
     return std::stoi(text);
   }
@@ -141,12 +146,26 @@ void make_sticky(World& w, cudaError_t error, const std::string& why) {
   w.changed();
 }
 
+namespace {
+
+// The call keeps the lock of the world, so that every other call waits for it: calls of CUDA "take
+// CUDA locks that might be held by the main thread that is starved due to a stuck collective"
+// (pytorch/pytorch#110449, which reports it of aborts and of cudaEventDestroy).
+[[noreturn]] void hang(const char* function) {
+  print(std::string(function) + " never returns, as the test asked for");
+  for (;;) ::pause();
+}
+
+}  // namespace
+
 int injected_failure(World& w, const char* function) {
   const long call = ++w.calls[function];
   const auto at = std::find_if(w.failures.begin(), w.failures.end(), [&](const Failure& f) {
     return f.call == call && f.function == function;
   });
-  return at == w.failures.end() ? 0 : at->error;
+  if (at == w.failures.end()) return 0;
+  if (at->error == kHang) hang(function);
+  return at->error;
 }
 
 // A call that needs a context creates that of the thread's device, which is GPU 0 on a thread that

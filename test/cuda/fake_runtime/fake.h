@@ -28,7 +28,8 @@
 //   TRAINER_FAKE_CUDA_DEADLOCK_MS  how long nothing may happen while a thread waits; 20000
 //   TRAINER_FAKE_CUDA_FAIL         <function>:<n>:<error>[,...]: the n-th call of a function,
 //                                  counted from 1, returns the error, a number or a name such as
-//                                  cudaErrorMemoryAllocation or ncclSystemError
+//                                  cudaErrorMemoryAllocation or ncclSystemError; "hang": it never
+//                                  returns, and no other call of the process does
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
 //   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls(),
