@@ -35,6 +35,7 @@ TESTS = {
     "bounds": [("asan", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
     "descriptors": [("release", "test_cuda_fake_cudnn", "test/cuda/fake_cudnn/test_cuda_fake_cudnn", "*", "", {})],
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
+    "base": [("release", "test_base", "test/base/test_base", "StallDetector*,ProgressWatch*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],
     "operations": [
         ("release", "trainer_cuda_fake", BACKEND, "Preprocess*,Dense*,Pool: windows*,GlobalPool*,"

@@ -121,6 +121,7 @@ Machine open_machine(int device, const DeviceOptions& options,
   machine.matmuls = share_on_device(make_matmul_planner(products), device);
   machine.peers = std::move(peers);
   machine.debugging = debugging_from_environment();
+  machine.progress = options.platform.progress;
   return machine;
 }
 
@@ -174,6 +175,7 @@ class CudaBackend final : public Backend {
   }
   CudaBackend(int device, const DeviceOptions& options, const std::shared_ptr<SharedPlans>& shared)
       : timeout_(options.timeout), streams_(std::make_shared<StreamList>()) {
+    const ActivityScope scope(options.platform.progress, Activity::kPrepareGpu);
     const DeviceGuard guard(device);
     machine_ = open_machine(device, options, std::make_shared<DeviceCollectives>(), shared);
   }
@@ -203,7 +205,7 @@ class CudaBackend final : public Backend {
   bool reads_host_memory() const override { return false; }
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override {
-    return std::make_unique<CudaEvent>(machine_.device, machine_.peers);
+    return std::make_unique<CudaEvent>(machine_.device, machine_.peers, machine_.progress);
   }
   std::int64_t free_memory() const override {
     if (machine_.device == kPlannedDevice) return machine_.memory;
@@ -223,11 +225,14 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
-    return std::make_unique<CudaVariables>(graph, machine_.device,
-                                           [streams = streams_] { streams->synchronize(); });
+    const ActivityScope scope(machine_.progress, Activity::kPrepareGpu);
+    return std::make_unique<CudaVariables>(
+        graph, machine_.device, [streams = streams_] { streams->synchronize(); },
+        machine_.progress);
   }
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
+    const ActivityScope scope(machine_.progress, Activity::kPrepareGpu);
     const DeviceGuard guard(machine_.device);
     return std::make_unique<CudaExecutable>(graph, dynamic_cast<CudaVariables&>(variables),
                                             machine_, options);
@@ -236,6 +241,7 @@ class CudaBackend final : public Backend {
   bool shares_collectives() const override { return true; }
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
     if (machine_.device == kPlannedDevice) return std::make_unique<PlannedCollective>(ranks);
+    const ActivityScope scope(machine_.progress, Activity::kPrepareGpu);
     const DeviceGuard guard(machine_.device);
     std::unique_ptr<CudaCollective> collective =
         make_cuda_collective(ranks, machine_.device, timeout_);
@@ -255,9 +261,8 @@ class CudaBackend final : public Backend {
 // A stream that is in its backend's list during its lifetime.
 class ListedStream final : public CudaStream {
  public:
-  ListedStream(int device, std::shared_ptr<DeviceCollectives> peers,
-               std::shared_ptr<StreamList> list)
-      : CudaStream(device, std::move(peers)), list_(std::move(list)) {
+  ListedStream(const Machine& machine, std::shared_ptr<StreamList> list)
+      : CudaStream(machine.device, machine.peers, machine.progress), list_(std::move(list)) {
     list_->add(this);
   }
   ~ListedStream() override { list_->remove(this); }
@@ -267,7 +272,7 @@ class ListedStream final : public CudaStream {
 };
 
 std::unique_ptr<Stream> CudaBackend::make_stream() {
-  return std::make_unique<ListedStream>(machine_.device, machine_.peers, streams_);
+  return std::make_unique<ListedStream>(machine_, streams_);
 }
 
 }  // namespace

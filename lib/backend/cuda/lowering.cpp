@@ -73,6 +73,7 @@ void lower(const SingleNode& group, Lowering& l) {
 }
 
 void Lowering::lower_group(const Group& group) {
+  machine_.progress.advance();
   std::visit([this](const auto& any) { cuda::lower(any, *this); }, group);
   if (std::holds_alternative<graph::ConvBackwardWeights>(node().op)) {
     if (--kernel_gradients_left_ == 0) unpack_gradients();

@@ -8,6 +8,7 @@
 #include "backend/cuda/plans/convolution.h"
 #include "backend/cuda/plans/matmul.h"
 #include "backend/cuda/stream.h"
+#include "base/process/progress.h"
 
 namespace trainer::backend::cuda {
 
@@ -28,6 +29,7 @@ struct Machine {
   // These are checked after each wait for the device. Null if the device is only planned for.
   std::shared_ptr<DeviceCollectives> peers;
   Debugging debugging;
+  Progress progress;  // advances with the steps, and has the waits for the device
 };
 
 }  // namespace trainer::backend::cuda

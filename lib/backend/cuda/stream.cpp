@@ -14,8 +14,8 @@ const CudaEvent& cast(const Event& event) { return dynamic_cast<const CudaEvent&
 
 }  // namespace
 
-CudaEvent::CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers)
-    : device_(device), peers_(std::move(peers)) {
+CudaEvent::CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers, Progress progress)
+    : device_(device), peers_(std::move(peers)), progress_(std::move(progress)) {
   const DeviceGuard guard(device_);
   event_ = create_blocking_event();
 }
@@ -35,12 +35,13 @@ bool CudaEvent::done() const {
 
 void CudaEvent::wait() const {
   if (!recorded) return;
+  const ActivityScope scope(progress_, Activity::kGpu);
   const DeviceGuard guard(device_);
   check_wait(cudaEventSynchronize(event_.get()), "cudaEventSynchronize", peers_.get());
 }
 
-CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers)
-    : device_(device), peers_(std::move(peers)) {
+CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers, Progress progress)
+    : device_(device), peers_(std::move(peers)), progress_(std::move(progress)) {
   const DeviceGuard guard(device_);
   stream_ = create_stream();
   clock_ = allocate_zeros(device_, sizeof(StepClock));
@@ -48,6 +49,7 @@ CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers)
 
 CudaStream::~CudaStream() {
   if (!stream_) return;
+  const ActivityScope scope(progress_, Activity::kGpu);
   // The callers may free the buffers of their work after this.
   choose_device(device_);
   cudaStreamSynchronize(stream_.get());
@@ -61,6 +63,7 @@ void CudaStream::begin_uploads() {
 
 void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  const ActivityScope scope(progress_, Activity::kGpu);
   const DeviceGuard guard(device_);
   begin_uploads();
   cuda::check(cudaMemcpyAsync(to.address, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
@@ -69,6 +72,7 @@ void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
 
 void CudaStream::download(void* to, Span from, std::size_t bytes) {
   if (bytes == 0) return;
+  const ActivityScope scope(progress_, Activity::kGpu);
   const bool pinned = is_pinned(to, bytes);
   const DeviceGuard guard(device_);
   cuda::check(cudaMemcpyAsync(to, from.address, bytes, cudaMemcpyDeviceToHost, stream_.get()),
@@ -104,6 +108,7 @@ std::optional<StreamGaps> CudaStream::gaps() {
 
 void CudaStream::synchronize() {
   if (!stream_) return;  // of the planned device
+  const ActivityScope scope(progress_, Activity::kGpu);
   const DeviceGuard guard(device_);
   gap_clock_.interrupt();
   copies_ = continues_ = false;

@@ -10,14 +10,15 @@
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gap_clock.h"
 #include "backend/device.h"
+#include "base/process/progress.h"
 
 namespace trainer::backend::cuda {
 
-// The waits of both classes block. Then they check `peers`, unless it is null: a failure of another
-// rank ends the work that they wait for.
+// The waits of both classes block, within an activity of `progress`. Then they check `peers`,
+// unless it is null: a failure of another rank ends the work that they wait for.
 class CudaEvent final : public Event {
  public:
-  CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers);
+  CudaEvent(int device, std::shared_ptr<DeviceCollectives> peers, Progress progress = {});
   bool done() const override;
   void wait() const override;
 
@@ -27,12 +28,13 @@ class CudaEvent final : public Event {
  private:
   int device_;
   std::shared_ptr<DeviceCollectives> peers_;
+  Progress progress_;
   EventHandle event_;
 };
 
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, std::shared_ptr<DeviceCollectives> peers);
+  CudaStream(int device, std::shared_ptr<DeviceCollectives> peers, Progress progress = {});
   ~CudaStream() override;
 
   void upload(Span to, const void* from, std::size_t bytes) override;
@@ -59,6 +61,7 @@ class CudaStream : public Stream {
 
   int device_;
   std::shared_ptr<DeviceCollectives> peers_;
+  Progress progress_;
   StreamHandle stream_;
   GapClock gap_clock_;
   Buffer clock_;

@@ -7,8 +7,11 @@
 namespace trainer::backend::cuda {
 
 CudaVariables::CudaVariables(const graph::Graph& graph, int device,
-                             std::function<void()> synchronize)
-    : PlacedVariables(graph), device_(device), synchronize_(std::move(synchronize)) {
+                             std::function<void()> synchronize, Progress progress)
+    : PlacedVariables(graph),
+      device_(device),
+      synchronize_(std::move(synchronize)),
+      progress_(std::move(progress)) {
   const DeviceGuard guard(device_);
   stream_ = create_stream();
   allocate_buffers([this](std::int64_t count) {
@@ -22,6 +25,7 @@ void CudaVariables::copy(void* to, const void* from, std::size_t count, cudaMemc
     if (kind == cudaMemcpyDeviceToHost) std::memset(to, 0, count * sizeof(float));
     return;
   }
+  const ActivityScope scope(progress_, Activity::kGpu);
   synchronize_();
   if (count == 0) return;
   const DeviceGuard guard(device_);

@@ -8,6 +8,7 @@
 #include "backend/cuda/runtime.h"
 #include "backend/lowering/packed_weights.h"
 #include "backend/placed_variables.h"
+#include "base/process/progress.h"
 
 namespace trainer::backend::cuda {
 
@@ -17,7 +18,8 @@ class CudaVariables final : public PlacedVariables {
  public:
   // `synchronize` waits until the device has done what was launched. Those of the planned device
   // hold nothing: reads give zeros.
-  CudaVariables(const graph::Graph& graph, int device, std::function<void()> synchronize);
+  CudaVariables(const graph::Graph& graph, int device, std::function<void()> synchronize,
+                Progress progress);
 
   void read(std::string_view name, std::span<float> to) const override;
   void write(std::string_view name, std::span<const float> from) override;
@@ -36,6 +38,7 @@ class CudaVariables final : public PlacedVariables {
 
   int device_;
   std::function<void()> synchronize_;
+  Progress progress_;
   std::vector<Buffer> buffers_, arenas_;
   StreamHandle stream_;  // reads and writes use it
   PackedWeights packed_weights_;

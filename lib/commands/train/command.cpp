@@ -235,6 +235,30 @@ std::string nccl_environment(const Environment& variables) {
   return text;
 }
 
+// The engine of a run. Its devices are freed within an activity, because a driver may hang then.
+class ClosingEngine {
+ public:
+  ClosingEngine(const Training& training, const engine::LocalPlace& place, std::int64_t workers,
+                cluster::Communicator* gradients)
+      : progress_(training.platform.progress),
+        engine_(std::in_place, training.model, training.config,
+                engine::open_backends(training.config, training.platform, workers, place),
+                engine::Use::kTrain, gradients) {}
+  ~ClosingEngine() {
+    const bool is_cpu = engine_->backend().reads_host_memory();
+    const ActivityScope scope(progress_, is_cpu ? Activity::kCompute : Activity::kGpu);
+    engine_.reset();
+  }
+  ClosingEngine(const ClosingEngine&) = delete;
+  ClosingEngine& operator=(const ClosingEngine&) = delete;
+
+  engine::Engine& operator*() { return *engine_; }
+
+ private:
+  Progress progress_;
+  std::optional<engine::Engine> engine_;
+};
+
 // Runs the training of this process, alone or as a part of a job. When an exception ends it, the
 // other processes get the reason. `servers` is null unless the job has parameter servers.
 hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group,
@@ -245,10 +269,8 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
   const Context& context = training.context;
   try {
     train::agree_on_data(group, config, data, nccl_environment(context.environment));
-    engine::Engine engine(training.model, config,
-                          engine::open_backends(config, training.platform, group.size(), place),
-                          engine::Use::kTrain, group.gradients());
-    train::Job job{config, data, engine,
+    ClosingEngine engine(training, place, group.size(), group.gradients());
+    train::Job job{config, data, *engine,
                    train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
     job.shared_features = training.arguments.features_dir;

@@ -128,6 +128,33 @@ TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does 
   CHECK_FALSE(ran);
 }
 
+TEST_CASE("CudaEvent and CudaStream open an activity while they wait for the device") {
+  const FakeMachine machine;
+  const DeviceGuard guard(0);
+  const Progress progress;
+  CudaStream stream(0, std::make_shared<DeviceCollectives>(), progress);
+  CudaEvent event(0, std::make_shared<DeviceCollectives>(), progress);
+  int waits = 0;
+  // The kernel runs while the host waits.
+  const auto enqueue = [&] {
+    const auto look = [&] { waits += progress.is_open(Activity::kGpu) ? 1 : 0; };
+    CHECK(fake::enqueue(stream.handle(), "look", look) == cudaSuccess);
+  };
+  enqueue();
+  stream.synchronize();
+  CHECK(waits == 1);
+  enqueue();
+  stream.record(event);
+  event.wait();
+  CHECK(waits == 2);
+  const Buffer memory = allocate_zeros(0, sizeof(float));
+  float value = 1;  // in memory that is not pinned
+  enqueue();
+  stream.download(&value, memory.span(), sizeof value);
+  CHECK(waits == 3);
+  CHECK_FALSE(progress.is_open(Activity::kGpu));
+}
+
 TEST_CASE("CudaStream: a wait for another rank blocks, and only the watch of the group polls") {
   using Clock = std::chrono::steady_clock;
   const FakeMachine machine;

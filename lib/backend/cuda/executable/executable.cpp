@@ -74,6 +74,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
 }
 
 void CudaExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
+  const ActivityScope scope(machine_.progress, Activity::kPrepareGpu);
   const DeviceGuard guard(variables_.device());
   Call call;
   call.samples = samples;
@@ -279,6 +280,7 @@ std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& ca
 }
 
 void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
+  const ActivityScope scope(machine_.progress, Activity::kGpu);
   try {
     launch_call(bindings, scalars, stream);
   } catch (...) {
