@@ -70,7 +70,7 @@ bool has_validation(const config::Data& data);
 // Opens the splits that the config names, or only `only`. Throws DataError for files that are
 // missing or damaged, for different numbers of images and labels, and for a label outside
 // [0, classes); throws MissingSplit if the config does not have the split. `progress` advances with
-// the files that are decoded.
+// the files that are listed and decoded.
 Datasets open_datasets(const config::Data& data, std::uint64_t seed, std::optional<Split> only = {},
                        const Progress& progress = {});
 

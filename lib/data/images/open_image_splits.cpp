@@ -50,7 +50,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
   if (config.resize.size() != 2) {
     throw ConfigError(config.loc, "data.resize: give [height, width]; image files differ in size");
   }
-  SplitImages train(config, image_split(config, Split::kTrain));
+  SplitImages train(config, image_split(config, Split::kTrain), progress);
   result.classes = train.class_names();
   result.class_order = train.find_class_order();
   result.num_classes = std::ssize(result.classes);
@@ -76,7 +76,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
     if (which == Split::kTrain) {
       list = std::move(*train_list);
     } else {
-      list = SplitImages(config, named).list(result.classes);
+      list = SplitImages(config, named, progress).list(result.classes);
       relabel.apply(which, result.classes, list);
     }
     if (has_several_labels) check_label_kind(list, *has_several_labels);

@@ -233,12 +233,13 @@ PathCount find_loose_images(const fs::path& folder) {
   return images;
 }
 
-FolderContents list_below(const fs::path& folder) {
+FolderContents list_below(const fs::path& folder, const Progress& progress) {
   if (const auto place = find_zip_place(folder)) return list_below(*place);
   check_folder(folder);
   FolderContents contents;
   contents.prefix = (folder / "").string().size();
   const auto use = [&](const fs::path& path) {
+    progress.advance();
     if (is_image(path)) {
       contents.images.push_back({path.string()});
     } else {
@@ -306,7 +307,8 @@ ClassFolders divide_into_classes(const fs::path& root, const std::vector<std::st
 
 }  // namespace
 
-ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
+ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes,
+                      const Progress& progress) {
   ImageList result;
   result.source = describe_place(split.path);
   result.note_left_aside(
@@ -320,7 +322,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const std::size_t before = result.files.size();
     for (const fs::path& folder : folders[label]) {
-      FolderContents contents = list_below(folder);
+      FolderContents contents = list_below(folder, progress);
       for (ListedFile& file : contents.images) {
         file.label = static_cast<std::int32_t>(label);
         inner.add(

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process/progress.h"
 #include "data/images/listing/image_list.h"
 
 namespace trainer::data {
@@ -42,15 +43,16 @@ struct FolderContents {
   PathCount not_files;     // entries that are named like images, and what they are
   PathCount folder_links;  // links to folders, which are not followed
 };
-// These throw DataError if there is no such folder.
-FolderContents list_below(const std::filesystem::path& folder);
+// These throw DataError if there is no such folder. `progress` advances with the files.
+FolderContents list_below(const std::filesystem::path& folder, const Progress& progress = {});
 PathCount find_loose_images(const std::filesystem::path& folder);  // those directly in the folder
 // Returns the line on links to folders; "" if there are none.
 std::string describe_folder_links(const std::string& source, const FolderContents& contents);
 
 // Lists the images below the folders of the classes, class by class and sorted by path. Throws
 // DataError for a folder with images that is not a class.
-ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes);
+ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes,
+                      const Progress& progress = {});
 
 // The functions below take no zip archives.
 // Returns the files that a glob matches, sorted. Throws DataError if there are none.

@@ -137,8 +137,11 @@ std::vector<std::string> LabelledList::join_names() const {
   return all;
 }
 
-SplitImages::SplitImages(const config::Data& data, config::SplitFiles split)
-    : data_(data), split_(std::move(split)), label_columns_(data.classes) {}
+SplitImages::SplitImages(const config::Data& data, config::SplitFiles split, Progress progress)
+    : data_(data),
+      split_(std::move(split)),
+      progress_(std::move(progress)),
+      label_columns_(data.classes) {}
 
 bool SplitImages::has_labels() const {
   return data_.format == config::DataFormat::kCsv || holds_shards(data_);
@@ -146,8 +149,8 @@ bool SplitImages::has_labels() const {
 
 const LabelledList& SplitImages::labelled() {
   if (!labelled_) {
-    labelled_ =
-        holds_shards(data_) ? list_shards(data_, split_) : list_csv(data_, split_, label_columns_);
+    labelled_ = holds_shards(data_) ? list_shards(data_, split_, progress_)
+                                    : list_csv(data_, split_, label_columns_);
   }
   return *labelled_;
 }
@@ -232,7 +235,7 @@ void SplitImages::fail_with_long_name(const std::string& name) {
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
   ImageList list = has_labels()          ? list_labelled(classes)
-                   : split_.glob.empty() ? list_folder(split_, classes)
+                   : split_.glob.empty() ? list_folder(split_, classes, progress_)
                                          : list_glob(split_, classes);
   assign_groups(data_, list);
   return list;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process/progress.h"
 #include "config/sections/data.h"
 #include "data/decode/image_file.h"
 #include "data/images/listing/label_sets.h"
@@ -78,8 +79,8 @@ struct LabelledList {
 // functions. They throw DataError.
 class SplitImages {
  public:
-  // `data` must outlive it.
-  SplitImages(const config::Data& data, config::SplitFiles split);
+  // `data` must outlive it. `progress` advances with the files.
+  SplitImages(const config::Data& data, config::SplitFiles split, Progress progress = {});
   // Returns data.classes, or the names of folders or labels in the order of data.class_order.
   std::vector<std::string> class_names();
   // Returns what decides the order of class_names(): "data.classes", "text", "number", or "columns"
@@ -99,6 +100,7 @@ class SplitImages {
 
   const config::Data& data_;
   config::SplitFiles split_;
+  Progress progress_;
   std::vector<std::string> label_columns_;  // names of a csv's columns; empty: to be found
   std::optional<LabelledList> labelled_;
 };

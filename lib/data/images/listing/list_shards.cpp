@@ -16,7 +16,8 @@ struct Shard {
 };
 
 // Returns the samples of all shards of a split, in the order of their names.
-std::vector<Shard> read_shards(const config::Data& data, const config::SplitFiles& split) {
+std::vector<Shard> read_shards(const config::Data& data, const config::SplitFiles& split,
+                               const Progress& progress) {
   const bool tar = data.format == config::DataFormat::kWebDataset;
   std::vector<fs::path> files;
   if (split.glob.empty()) {
@@ -27,6 +28,7 @@ std::vector<Shard> read_shards(const config::Data& data, const config::SplitFile
   std::vector<Shard> shards(files.size());
   parallel_for(files.size(), [&](std::size_t i) {
     shards[i] = {files[i].string(), tar ? read_tar_shard(files[i]) : read_tfrecord(files[i])};
+    progress.advance();
   });
   std::size_t samples = 0;
   for (const Shard& shard : shards) {
@@ -50,10 +52,11 @@ bool holds_shards(const config::Data& data) {
          data.format == config::DataFormat::kWebDataset;
 }
 
-LabelledList list_shards(const config::Data& data, const config::SplitFiles& split) {
+LabelledList list_shards(const config::Data& data, const config::SplitFiles& split,
+                         const Progress& progress) {
   LabelledList result;
   result.list.source = split.glob.empty() ? split.path : split.glob;
-  for (Shard& shard : read_shards(data, split)) {
+  for (Shard& shard : read_shards(data, split, progress)) {
     for (ShardSample& sample : shard.samples) {
       ListedFile file{shard.path};
       file.offset = sample.offset;
