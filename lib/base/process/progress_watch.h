@@ -56,9 +56,10 @@ struct ProgressWatchOptions {
   std::function<void(const std::string&)> warn;
 };
 
-// A thread that looks for stalls of the process during its lifetime. It takes no lock of other
-// code and makes no call that a driver could block. A final stall ends the process at once with
-// kExitDevice, because a thread that hangs in a driver cannot be ended otherwise.
+// A thread that looks for stalls of the process during its lifetime. But for `warn` it takes no
+// lock of other code, and it makes no call that a driver could block. A final stall ends the
+// process at once with kExitDevice, because a thread that hangs in a driver cannot be ended
+// otherwise.
 class ProgressWatch {
  public:
   ProgressWatch(const Progress& progress, ProgressWatchOptions options);
