@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/numbers/half.h"
 #include "base/text.h"
+#include "checkpoint/elements.h"
 #include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {
@@ -86,15 +86,6 @@ std::string make_header(const std::vector<Tensor>& tensors, const Metadata& meta
   return text;
 }
 
-template <class T, class Convert>
-void convert(const Bytes& raw, std::vector<float>& values, Convert&& to_float) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T element;
-    std::memcpy(&element, raw.data() + i * sizeof element, sizeof element);
-    values[i] = to_float(element);
-  }
-}
-
 // Reads a header before it is parsed and stops at the first problem. (A callback of parse() could
 // check the same, but would look at all tensors after each of them.)
 class HeaderCheck final : public nlohmann::json_sax<Json> {
@@ -145,47 +136,6 @@ class HeaderCheck final : public nlohmann::json_sax<Json> {
   std::set<std::string> keys_;
   std::string problem_;
 };
-
-// A type of elements that can be read.
-struct ElementType {
-  std::string_view name;
-  std::uint64_t bytes;
-  void (*convert)(const Bytes& raw, std::vector<float>& values);
-  bool is_integer = false;
-};
-
-template <class T>
-void convert_numbers(const Bytes& raw, std::vector<float>& values) {
-  convert<T>(raw, values, [](T value) { return static_cast<float>(value); });
-}
-
-constexpr ElementType kTypes[] = {
-    {"F32", 4, convert_numbers<float>},
-    {"F64", 8, convert_numbers<double>},
-    {"F16", 2,
-     [](const Bytes& raw, std::vector<float>& values) {
-       convert<std::uint16_t>(raw, values, float16_to_float);
-     }},
-    {"BF16", 2,
-     [](const Bytes& raw, std::vector<float>& values) {
-       convert<std::uint16_t>(raw, values, bfloat16_to_float);
-     }},
-    {"I64", 8, convert_numbers<std::int64_t>, true},
-    {"I32", 4, convert_numbers<std::int32_t>, true},
-    {"I16", 2, convert_numbers<std::int16_t>, true},
-    {"I8", 1, convert_numbers<std::int8_t>, true},
-    {"U64", 8, convert_numbers<std::uint64_t>, true},
-    {"U32", 4, convert_numbers<std::uint32_t>, true},
-    {"U16", 2, convert_numbers<std::uint16_t>, true},
-    {"U8", 1, convert_numbers<std::uint8_t>, true},
-    {"BOOL", 1, convert_numbers<std::uint8_t>, true},
-};
-
-// Returns null for a type that cannot be read.
-const ElementType* find_type(const std::string& name) {
-  const auto* found = std::ranges::find(kTypes, name, &ElementType::name);
-  return found == std::end(kTypes) ? nullptr : found;
-}
 
 // A tensor's place according to the header.
 struct Entry {
@@ -312,7 +262,7 @@ class File {
     } catch (const nlohmann::json::exception&) {
       fail("tensor " + name + ": needs dtype, shape and data_offsets; the header is damaged");
     }
-    entry.type = find_type(type);
+    entry.type = find_element_type(type, &ElementType::safetensors);
     if (entry.type == nullptr) {
       fail(concat("tensor ", name, ": has the type ", printable(type),
                   "; F32, F16, BF16, F64 and integers can be read"));
@@ -362,7 +312,7 @@ class File {
     Tensor tensor = make_tensor(entry);
     tensor.values.resize(entry.shape.elements());
     const std::uint64_t size = entry.end - entry.begin;
-    if (entry.type->name == "F32") {
+    if (entry.type->safetensors == "F32") {
       read_bytes(tensor.values.data(), size);
       sha.update(float_bytes(tensor.values));
       return tensor;

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "checkpoint/weights.h"
 
 namespace trainer::config {
 namespace {
@@ -33,21 +32,21 @@ constexpr Pretrained kPretrained[] = {
     {BackboneName::kVgg16, kKeras, "VGG16", "block1_conv1", PreprocessPreset::kCaffe,
      "vgg16_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kVgg16, kTorchvision, "vgg16", "features.0", PreprocessPreset::kTorch,
-     "vgg16-397923af.safetensors"},
+     "vgg16-397923af.pth"},
     {BackboneName::kMobileNetV2, kKeras, "MobileNetV2", "expanded_conv_depthwise",
      PreprocessPreset::kTf, "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
     {BackboneName::kResNet50, kKeras, "ResNet50", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet50_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kResNet50, kTorchvision, "resnet50", "layer1.0.conv1", PreprocessPreset::kTorch,
-     "resnet50-0676ba61.safetensors"},
+     "resnet50-0676ba61.pth"},
     {BackboneName::kResNet18, kTorchvision, "resnet18", "layer1.0.conv1", PreprocessPreset::kTorch,
-     "resnet18-f37072fd.safetensors"},
+     "resnet18-f37072fd.pth"},
     {BackboneName::kResNet34, kTorchvision, "resnet34", "layer1.0.conv1", PreprocessPreset::kTorch,
-     "resnet34-b627a593.safetensors"},
+     "resnet34-b627a593.pth"},
     {BackboneName::kResNet101, kKeras, "ResNet101", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet101_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kResNet101, kTorchvision, "resnet101", "layer1.0.conv1",
-     PreprocessPreset::kTorch, "resnet101-63fe2227.safetensors"},
+     PreprocessPreset::kTorch, "resnet101-63fe2227.pth"},
     {BackboneName::kDenseNet121, kKeras, "DenseNet121", "conv2_block1_1_conv",
      PreprocessPreset::kTorch, "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kEfficientNetB0, kKeras, "EfficientNetB0", "block1a_dwconv",
@@ -114,15 +113,6 @@ std::vector<std::string> searched_folders(const Pretrained& row, const Environme
   const std::string torch = torch_folder(environment);
   if (row.variant == kTorchvision && !torch.empty()) folders.push_back(torch);
   return folders;
-}
-
-// Returns the place of torchvision's file in the cache of torch.hub, without its ending; "" if
-// there is none. torch.hub's own files are not read, because they are pickles, which can run code.
-std::string find_pickle(const Pretrained& row, const Environment& environment) {
-  const std::string folder = torch_folder(environment);
-  if (row.variant != kTorchvision || folder.empty()) return "";
-  const std::string stem = in_folder(folder, fs::path(row.file).stem().string());
-  return is_file(stem + ".pth") ? stem : "";
 }
 
 }  // namespace
@@ -224,12 +214,14 @@ void find_imagenet_weights(Config& config, const Environment& environment) {
       continue;
     Backbone found = backbone;
     found.variant = row.variant;
-    const std::string file = imagenet_weight_file(found);
+    const fs::path file = imagenet_weight_file(found);
     for (const std::string& folder : searched_folders(row, environment)) {
-      if (!is_file(in_folder(folder, file))) continue;
-      found.weights = in_folder(folder, file);
-      backbone = std::move(found);
-      return;
+      for (const fs::path& name : {file, fs::path(file).replace_extension(".safetensors")}) {
+        if (!is_file((fs::path(folder) / name).string())) continue;
+        found.weights = (fs::path(folder) / name).string();
+        backbone = std::move(found);
+        return;
+      }
     }
   }
 }
@@ -240,35 +232,22 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   for (const std::string& folder : more) {
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
   }
-  std::string pickle;
-  for (const Pretrained& row : kPretrained) {
-    if (row.name == backbone.name && pickle.empty()) pickle = find_pickle(row, environment);
-  }
   const bool has_download =
       find_variant(backbone) == kKeras && !backbone.include_top && backbone.alpha == 1;
-  const std::string missing =
+  std::string message =
       concat(imagenet_weight_file(backbone), " is in none of ", join(folders, ", "), ". ",
              has_download ? concat("This downloads it:\n  trainer weights ", spell(backbone.name))
                           : weights_advice(backbone, environment));
-  std::string unreadable;
-  for (const std::string& line : describe_unreadable_folders(environment)) {
-    unreadable += '\n' + line;
-  }
-  if (pickle.empty()) return missing + unreadable;
-  return concat(missing, unreadable, "\nThere is torchvision's ", pickle,
-                ".pth, a pickle. This saves it in a form that is read:\n  ",
-                checkpoint::conversion_command(pickle + ".pth"));
+  for (const std::string& line : describe_unreadable_folders(environment)) message += '\n' + line;
+  return message;
 }
 
 std::string weights_advice(const Backbone& backbone, const Environment& environment) {
   const std::string file = imagenet_weight_file(backbone);
   if (find_variant(backbone) == kTorchvision) {
-    const std::string folder = download_folder(environment);
-    return concat(
-        "torchvision's file is a pickle; this saves it in a form that is read:\n  mkdir -p ",
-        folder, " && python3 -c \"import torchvision, safetensors.torch as s; s.save_file(",
-        python_name(backbone), "(weights='IMAGENET1K_V1').state_dict(), '", folder, '/', file,
-        "')\"");
+    return concat("This downloads it:\n  curl --create-dirs -o ",
+                  in_folder(download_folder(environment), file),
+                  " https://download.pytorch.org/models/", file);
   }
   const std::string top = backbone.include_top ? "" : "include_top=False";
   const std::string alpha =

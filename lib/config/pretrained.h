@@ -22,8 +22,7 @@ Backbone::Variant find_variant(const Backbone& backbone);
 // Returns the first layer of the backbone's blocks, which no other variant of its name has.
 const char* first_block_layer(const Backbone& backbone);
 
-// Returns the name of the file that keras.applications fetches for a backbone, or that of
-// torchvision's weights saved as safetensors.
+// Returns the name of the file that keras.applications or torchvision fetches for a backbone.
 std::string imagenet_weight_file(const Backbone& backbone);
 // Returns the name of the network in Python: "VGG16", or "keras.applications.VGG16" with its
 // module.
@@ -46,8 +45,8 @@ std::vector<std::string> describe_unreadable_folders(const Environment& environm
 std::string download_folder(const Environment& environment);
 
 // Replaces `weights: imagenet` by a file, and sets the variant to that of the file: Keras's in
-// weight_folders(), or torchvision's, saved as safetensors, there or in the cache of torch.hub. The
-// word stays if there is no file.
+// weight_folders(), or torchvision's, which may be saved as safetensors, there or in the cache of
+// torch.hub. The word stays if there is no file.
 void find_imagenet_weights(Config& config, const Environment& environment);
 // Returns a sentence on how to get the file of the ImageNet weights from Keras or torchvision.
 std::string weights_advice(const Backbone& backbone, const Environment& environment);

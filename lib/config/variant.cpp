@@ -24,10 +24,11 @@ std::string find_file(const Model& model) {
 }
 
 // Returns the tensors of a weight file without their values; none if it cannot be read.
-std::vector<checkpoint::Tensor> read_shapes(const std::string& file) {
+std::vector<checkpoint::Tensor> read_shapes(const std::string& file, const std::string& entry) {
   try {
-    return checkpoint::read_weights(checkpoint::find_weight_file(file), nullptr,
-                                    checkpoint::Content::kShapes);
+    return checkpoint::read_weights(checkpoint::find_weight_file(file),
+                                    {entry, checkpoint::Content::kShapes})
+        .tensors;
   } catch (const DataError&) {
     return {};
   }
@@ -46,8 +47,9 @@ bool belongs_to(const std::string& tensor, const std::string& layer) {
 }
 
 // Returns the variant whose names the file has; nothing for names of no variant.
-std::optional<Variant> find_variant_of_file(const Backbone& backbone, const std::string& file) {
-  const std::vector<checkpoint::Tensor> tensors = read_shapes(file);
+std::optional<Variant> find_variant_of_file(const Backbone& backbone, const std::string& file,
+                                            const std::string& entry) {
+  const std::vector<checkpoint::Tensor> tensors = read_shapes(file, entry);
   for (const Variant variant : list_variants(backbone.name)) {
     Backbone candidate = backbone;
     candidate.variant = variant;
@@ -68,7 +70,7 @@ void resolve_variant(LoadedConfig& loaded) {
   const std::string file = find_file(model);
   std::optional<Variant> of_file;
   if (!file.empty() && list_variants(backbone.name).size() > 1) {
-    of_file = find_variant_of_file(backbone, file);
+    of_file = find_variant_of_file(backbone, file, model.weights_entry);
   }
   if (!backbone.variant) {
     backbone.variant = of_file ? *of_file : find_variant(backbone);

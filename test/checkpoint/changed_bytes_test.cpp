@@ -18,7 +18,7 @@ std::string summary(const std::vector<Tensor>& tensors) {
   return text;
 }
 
-std::string weights(const Path& path) { return summary(read_weights(path)); }
+std::string weights(const Path& path) { return summary(read_weights(path).tensors); }
 
 const std::string kSeeds = "test/fuzz/seeds/", kFiles = "test/checkpoint/hdf5";
 

@@ -94,7 +94,7 @@ void write_number(Bytes& bytes, std::mt19937_64& random) {
 TEST_CASE("read_weights returns the same tensors for every way in which h5py stores them") {
   for (const char* name : {"plain.h5", "variable.h5", "packed.h5"}) {
     CAPTURE(name);
-    const std::vector<Tensor> tensors = read_weights(file(name));
+    const std::vector<Tensor> tensors = read_weights(file(name)).tensors;
     REQUIRE(tensors.size() == 9);
     for (int k = 0; k < 9; ++k) {
       CAPTURE(k);
@@ -107,31 +107,31 @@ TEST_CASE("read_weights returns the same tensors for every way in which h5py sto
 }
 
 TEST_CASE("read_weights returns the values inside where chunks reach beyond an HDF5 dataset") {
-  const std::vector<Tensor> tensors = read_weights(file("chunked.h5"));
+  const std::vector<Tensor> tensors = read_weights(file("chunked.h5")).tensors;
   REQUIRE(tensors.size() == 2);
   CHECK(tensors[0].values == load_values(0, 105, false));
   CHECK(tensors[1].values == load_values(1, 105, false));
 }
 
 TEST_CASE("read_weights reads an HDF5 dataset of 32 dimensions") {
-  const std::vector<Tensor> tensors = read_weights(file("ranks.h5"));
+  const std::vector<Tensor> tensors = read_weights(file("ranks.h5")).tensors;
   REQUIRE(tensors.size() == 1);
   CHECK(tensors[0].shape.rank() == 32);
   CHECK(tensors[0].values == load_values(0, 105, false));
 }
 
 TEST_CASE("read_weights returns the same tensors from newer HDF5 headers and large groups") {
-  const std::vector<Tensor> ordered = read_weights(file("ordered.h5"));
+  const std::vector<Tensor> ordered = read_weights(file("ordered.h5")).tensors;
   REQUIRE(ordered.size() == 2);
   CHECK(ordered[0].name == "a/kernel");
   CHECK(ordered[1].values == load_values(1, 105, false));
-  const std::vector<Tensor> latest = read_weights(file("latest.h5"));
+  const std::vector<Tensor> latest = read_weights(file("latest.h5")).tensors;
   REQUIRE(latest.size() == 1);
   CHECK(latest[0].values == load_values(0, 105, false));
-  const std::vector<Tensor> times = read_weights(file("times.h5"));
+  const std::vector<Tensor> times = read_weights(file("times.h5")).tensors;
   REQUIRE(times.size() == 1);
   CHECK(times[0].values == latest[0].values);
-  const std::vector<Tensor> many = read_weights(file("many.h5"));
+  const std::vector<Tensor> many = read_weights(file("many.h5")).tensors;
   REQUIRE(many.size() == 60);
   CHECK(many[59].name == "dense/059");
   CHECK(many[59].values == std::vector<float>{59.0f});
@@ -147,7 +147,7 @@ TEST_CASE("write_keras_h5: read_weights() reads back any number of layers") {
       const Path path = folder.path() / "written.h5";
       write_keras_h5(path, layers, layout);
       std::map<std::string, Tensor> read;
-      for (Tensor& tensor : read_weights(path)) read[tensor.name] = std::move(tensor);
+      for (Tensor& tensor : read_weights(path).tensors) read[tensor.name] = std::move(tensor);
       REQUIRE(read.size() == 2 * layers.size());
       for (const KerasLayer& layer : layers) {
         const bool named = layout == KerasLayout::kApplications;
@@ -167,7 +167,7 @@ TEST_CASE("read_weights gives the reason for HDF5 files that Keras does not writ
     CHECK_THROWS_WITH_AS(read_weights(file(name)), doctest::Contains(why), DataError);
   };
   refused("deeper.h5", "nests more than 32 groups");
-  CHECK(read_weights(file("deep.h5")).size() == 1);  // 32
+  CHECK(read_weights(file("deep.h5")).tensors.size() == 1);  // 32
   refused("loop.h5", "links the group '/layers/dense/a' twice");
   refused("claims.h5", "'/layers/dense/vars/0' claims 4294967296 numbers, but holds 0 bytes");
   refused("claims_packed.h5", "'/layers/dense/vars/0' claims 4294967296 numbers, but holds 0");

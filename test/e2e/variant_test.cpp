@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "pictures.h"
 #include "support/contains.h"
+#include "support/source_files.h"
 #include "support/state_dict.h"
 
 namespace trainer::e2e {
@@ -61,10 +62,10 @@ TEST_CASE("plan and validate print the error of a file of weights that train rej
   const Path other = work / "other.safetensors";
   test::write_state_dict(other, {{"encoder.weight", {1}, {1}}});
   const Path pickle = work / "w.pth";
-  write_file_atomic(pickle, std::string("\x80\2\x8a\n"));
+  std::filesystem::copy_file(test::source_file("test/checkpoint/pytorch/module.pth"), pickle);
   for (const auto& [file, reason] :
        {std::pair{other.string(), "has no tensor that the model takes: it holds encoder.weight"},
-        std::pair{pickle.string(), "is a PyTorch pickle file"},
+        std::pair{pickle.string(), "holds an object of torch.nn.modules.linear.Linear"},
         std::pair{write_torchvision_file(work), "does not fit the model"}}) {
     const std::string config = resnet50_config(work, ", weights: " + file);
     const Result trained = run({"train", config});

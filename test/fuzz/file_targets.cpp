@@ -41,7 +41,7 @@ void run_safetensors(Bytes input) {
 }
 
 void run_weights(Bytes input) {
-  expect_errors_only([&] { check(checkpoint::read_weights(as_file(input, ".h5"))); });
+  expect_errors_only([&] { check(checkpoint::read_weights(as_file(input, ".h5")).tensors); });
 }
 
 void run_checkpoint(Bytes input) {

@@ -36,7 +36,7 @@ void run_tar(Bytes input);      // a shard of images
 void run_tfrecord(Bytes input);
 void run_cifar(Bytes input);
 void run_safetensors(Bytes input);
-void run_weights(Bytes input);     // HDF5, .keras, npz, by their first bytes
+void run_weights(Bytes input);     // HDF5, .keras, npz, .pth, by their first bytes
 void run_checkpoint(Bytes input);  // a run folder whose checkpoint this is
 void run_yaml(Bytes input);
 void run_set(Bytes input);          // --set PATH=VALUE, a line each

@@ -58,9 +58,9 @@ TEST_CASE("export: class names are read from every file of weights in the order 
       } else {
         export_keras_h5(model.graph, model.config.model, tensors, path, names);
       }
-      std::vector<std::string> found{"left over"};
-      CHECK(checkpoint::read_weights(path, &found).size() == tensors.size());
-      CHECK(found == names);
+      const checkpoint::WeightFile file = checkpoint::read_weights(path);
+      CHECK(file.tensors.size() == tensors.size());
+      CHECK(file.classes == names);
       const ImportReport report = import_weights(model.graph, model.config.model).report;
       CHECK(report.classes == names);
       CHECK(report.has_head);
@@ -85,7 +85,7 @@ TEST_CASE("export_keras_h5: ConvNeXt has the dense layers and inner models of Ke
     CHECK(checkpoint::sha256_of(import_weights(graph, config.model).tensors) ==
           checkpoint::sha256_of(tensors));
     std::map<std::string, std::vector<Shape>> shapes;
-    for (const Tensor& tensor : checkpoint::read_weights(path)) {
+    for (const Tensor& tensor : checkpoint::read_weights(path).tensors) {
       shapes[tensor.name.substr(0, tensor.name.rfind('/'))].push_back(tensor.shape);
     }
     REQUIRE(shapes.size() == expected.size() + 1);  // with the head
@@ -141,7 +141,8 @@ TEST_CASE("export_keras_h5: EfficientNet has the Normalization layer of Keras's 
     const std::vector<Tensor> tensors = counted(graph);
     export_keras_h5(graph, config.model, tensors, path);
     std::map<std::string, std::vector<float>> values;
-    for (const Tensor& tensor : checkpoint::read_weights(path)) values[tensor.name] = tensor.values;
+    for (const Tensor& tensor : checkpoint::read_weights(path).tensors)
+      values[tensor.name] = tensor.values;
     const auto of = [&](const char* name, const char* number) {
       return values.at(concat("normalization/", keras3 ? number : name));
     };
@@ -241,7 +242,7 @@ TEST_CASE("export_keras_h5: layers of a model with branches are in Keras's order
       export_keras_h5(model.graph, model.config.model, tensors, path);
       const std::string_view kind = std::string_view(name) == "x.h5" ? "" : "conv2d";
       std::vector<std::string> found, expected;  // layers with weights; of Keras 3, one class's
-      for (const Tensor& tensor : checkpoint::read_weights(path)) {
+      for (const Tensor& tensor : checkpoint::read_weights(path).tensors) {
         const std::string layer = tensor.name.substr(0, tensor.name.find('/'));
         if (found.empty() || found.back() != layer) found.push_back(layer);
       }
@@ -349,7 +350,7 @@ TEST_CASE("export_safetensors writes the weight average in place of the paramete
   std::vector<Tensor> tensors = counted(model.graph);
   tensors.push_back({"last/bias/average", {3}, {7, 8, 9}});
   export_safetensors(model.graph, tensors, path);
-  for (const Tensor& tensor : checkpoint::read_weights(path)) {
+  for (const Tensor& tensor : checkpoint::read_weights(path).tensors) {
     if (tensor.name == "last/bias") CHECK(tensor.values == std::vector<float>{7, 8, 9});
     CHECK(tensor.name != "last/bias/average");
   }

@@ -163,7 +163,7 @@ class Weights(unittest.TestCase):
         self.assertIn("did you mean 'resnet50'?", unknown.stderr)
         other = self.trainer("weights", "resnet18")
         self.assertEqual(other.returncode, 3)
-        self.assertIn("torchvision's file is a pickle", other.stderr)
+        self.assertIn("https://download.pytorch.org/models/resnet18-f37072fd.pth", other.stderr)
 
     def test_prints_progress_in_a_terminal(self):
         code, text = self.run_in_terminal(None, "weights", "mobilenet_v2")

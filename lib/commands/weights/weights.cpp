@@ -85,7 +85,7 @@ std::string find_fault(const std::string& name, const Path& file) {
   backbone.name = *parse_enum<Name>(name);
   const std::string layer = config::first_block_layer(backbone);
   try {
-    for (const checkpoint::Tensor& tensor : checkpoint::read_weights(file)) {
+    for (const checkpoint::Tensor& tensor : checkpoint::read_weights(file).tensors) {
       if (tensor.name.starts_with(layer + '/')) return "";
     }
   } catch (const DataError& error) {

@@ -231,6 +231,11 @@ void check_backbone(Checks& checks) {
   if (!model.allow_missing.empty() && model.weights.empty()) {
     checks.report("model.allow_missing", "needs model.weights, a file with the tensors");
   }
+  const bool has_file =
+      !model.weights.empty() || (model.backbone && !model.backbone->weights.empty());
+  if (!model.weights_entry.empty() && !has_file) {
+    checks.report("model.weights_entry", "needs a file of weights");
+  }
   if (!model.backbone) {
     if (!model.head.empty())
       checks.report("model.head", "needs model.backbone, whose features it takes");

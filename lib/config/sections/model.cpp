@@ -36,8 +36,9 @@ static void fields(FieldVisitor& v, Backbone& s) {
     "file of weights has; without a file torchvision for resnet18 and 34, and keras for others.",
     any());
   v("weights", s.weights,
-    "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, "
-    ".safetensors or .npz, the last two also with torchvision's names; random when left out.",
+    "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, PyTorch "
+    ".pth, .safetensors or .npz, the last three also with torchvision's names; random when left "
+    "out.",
     free_on_resume());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether the classifier of the backbone is included.", any());
@@ -91,6 +92,10 @@ void fields(FieldVisitor& v, Model& s) {
   v("weights", s.weights,
     "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "
     "the newest), or a file with weights of all layers, as backbone.weights names them.",
+    free_on_resume());
+  v("weights_entry", s.weights_entry,
+    "The entry of a PyTorch file with several state dicts that holds the weights. When left out, "
+    "the first that there is of state_dict_ema, model_ema, ema_state_dict, state_dict and model.",
     free_on_resume());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free_on_resume());

@@ -110,8 +110,9 @@ struct Model {
   std::vector<Layer> layers;
   std::optional<DenseClassifier> dense_classifier;
   std::optional<Backbone> backbone;
-  std::vector<Layer> head;  // the layers after the backbone
-  std::string weights;      // a file for layers or dense_classifier; the initialisers when empty
+  std::vector<Layer> head;    // the layers after the backbone
+  std::string weights;        // a file for layers or dense_classifier; the initialisers when empty
+  std::string weights_entry;  // selects a state dict of a PyTorch file; chosen when empty
   std::vector<std::string> allow_missing;          // tensors that `weights` may lack
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
   double label_smoothing = 0;                      // 0 <= x < 1, softmax and binary cross-entropy

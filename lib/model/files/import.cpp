@@ -350,6 +350,7 @@ std::string ImportReport::line() const {
 
 std::vector<Notice> ImportReport::notices() const {
   std::vector<Notice> notices;
+  for (const std::string& note : notes) notices.push_back(Notice::note(concat(path, ": ", note)));
   if (!by_position.empty()) {
     std::vector<std::string> pairs;
     for (const auto& [file, model] : by_position) pairs.push_back(concat(file, " is ", model));
@@ -450,8 +451,8 @@ void check_import(const graph::Graph& graph, const config::Model& model, const I
 Import read_import(const graph::Graph& graph, const config::Model& model,
                    checkpoint::Content content) {
   const Path read = checkpoint::find_weight_file(weight_path(model));
-  std::vector<std::string> classes;
-  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read, &classes, content));
+  checkpoint::WeightFile weights = checkpoint::read_weights(read, {model.weights_entry, content});
+  std::vector<Tensor> file = without_slots(std::move(weights.tensors));
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
   file = from_pytorch(graph, std::move(file));
   const std::vector<std::string>& allow_missing =
@@ -464,7 +465,8 @@ Import read_import(const graph::Graph& graph, const config::Model& model,
   Import import = match_weights(graph, std::move(file), allow_missing);
   import.report.path = read;
   import.report.by_position = std::move(by_position);
-  import.report.classes = std::move(classes);
+  import.report.classes = std::move(weights.classes);
+  import.report.notes = std::move(weights.notes);
   import.report.has_head = loads_head(graph, import.report);
   check_import(graph, model, import.report, count);
   return import;
@@ -484,8 +486,8 @@ void check_weights(const std::optional<graph::Graph>& graph, const config::Model
   if (graph) {
     read_import(*graph, model, checkpoint::Content::kShapes);
   } else {
-    checkpoint::read_weights(checkpoint::find_weight_file(path), nullptr,
-                             checkpoint::Content::kShapes);
+    checkpoint::read_weights(checkpoint::find_weight_file(path),
+                             {model.weights_entry, checkpoint::Content::kShapes});
   }
 }
 

@@ -31,7 +31,8 @@ struct ImportReport {
   std::int64_t others = 0;  // tensors of the model that take nothing from the file
   // The names of the classes in the file, in the order of its outputs; empty if it has none.
   std::vector<std::string> classes;
-  bool has_head = false;  // the last layer with parameters is loaded from the file
+  std::vector<std::string> notes;  // what the reader of the file chose or left out
+  bool has_head = false;           // the last layer with parameters is loaded from the file
 
   bool complete() const { return missing.empty() && ill_shaped.empty() && integers.empty(); }
   // Returns one line of counts, then every tensor that was not loaded, by name.
