@@ -84,14 +84,12 @@ class ByteReader {
 // Returns whether a pickle that names this function is made to run commands. Functions of other
 // modules are inert here, whatever they do in Python.
 bool is_dangerous(std::string_view module, std::string_view name) {
-  constexpr std::string_view kModules[] = {
-      "os",      "posix",  "nt",     "subprocess", "sys",    "importlib", "runpy",
-      "pty",     "shutil", "socket", "ctypes",     "pickle", "code",      "webbrowser",
-      "commands"};
-  constexpr std::string_view kHarmless[] = {"set",   "frozenset", "list",  "dict",    "tuple",
-                                            "int",   "float",     "str",   "bytes",   "bytearray",
-                                            "bool",  "complex",   "slice", "range",   "object",
-                                            "long",  "unicode"};
+  constexpr std::string_view kModules[] = {"os",        "posix",  "nt",   "subprocess", "sys",
+                                           "importlib", "runpy",  "pty",  "shutil",     "socket",
+                                           "ctypes",    "pickle", "code", "webbrowser", "commands"};
+  constexpr std::string_view kHarmless[] = {
+      "set",       "frozenset", "list",    "dict",  "tuple", "int",    "float", "str",    "bytes",
+      "bytearray", "bool",      "complex", "slice", "range", "object", "long",  "unicode"};
   const std::string_view top = module.substr(0, module.find('.'));
   if (top == "builtins" || top == "__builtin__") {
     return std::ranges::find(kHarmless, name) == std::end(kHarmless);
@@ -129,21 +127,38 @@ class Unpickler {
 
   bool push_constant(char opcode) {
     switch (opcode) {
-      case 'N': push({}); break;
-      case '\x88': push_integer(1, Kind::kBool); break;
-      case '\x89': push_integer(0, Kind::kBool); break;
-      case 'J': push_integer(static_cast<std::int32_t>(in_.read_number(4))); break;
-      case 'K': push_integer(static_cast<std::int64_t>(in_.read_number(1))); break;
-      case 'M': push_integer(static_cast<std::int64_t>(in_.read_number(2))); break;
-      case '\x8a': push_long(in_.read_number(1)); break;
-      case '\x8b': push_long(in_.read_number(4)); break;
+      case 'N':
+        push({});
+        break;
+      case '\x88':
+        push_integer(1, Kind::kBool);
+        break;
+      case '\x89':
+        push_integer(0, Kind::kBool);
+        break;
+      case 'J':
+        push_integer(static_cast<std::int32_t>(in_.read_number(4)));
+        break;
+      case 'K':
+        push_integer(static_cast<std::int64_t>(in_.read_number(1)));
+        break;
+      case 'M':
+        push_integer(static_cast<std::int64_t>(in_.read_number(2)));
+        break;
+      case '\x8a':
+        push_long(in_.read_number(1));
+        break;
+      case '\x8b':
+        push_long(in_.read_number(4));
+        break;
       case 'G': {
         PickleValue value{Kind::kReal};
         value.real = std::bit_cast<double>(__builtin_bswap64(in_.read_number(8)));
         push(std::move(value));
         break;
       }
-      default: return false;
+      default:
+        return false;
     }
     return true;
   }
@@ -151,53 +166,108 @@ class Unpickler {
   bool push_text(char opcode) {
     switch (opcode) {
       case 'U':
-      case '\x8c': push_string(Kind::kText, 1); break;
+      case '\x8c':
+        push_string(Kind::kText, 1);
+        break;
       case 'T':
-      case 'X': push_string(Kind::kText, 4); break;
-      case '\x8d': push_string(Kind::kText, 8); break;
-      case 'C': push_string(Kind::kBytes, 1); break;
-      case 'B': push_string(Kind::kBytes, 4); break;
-      case '\x8e': push_string(Kind::kBytes, 8); break;
-      default: return false;
+      case 'X':
+        push_string(Kind::kText, 4);
+        break;
+      case '\x8d':
+        push_string(Kind::kText, 8);
+        break;
+      case 'C':
+        push_string(Kind::kBytes, 1);
+        break;
+      case 'B':
+        push_string(Kind::kBytes, 4);
+        break;
+      case '\x8e':
+        push_string(Kind::kBytes, 8);
+        break;
+      default:
+        return false;
     }
     return true;
   }
 
   bool collect(char opcode) {
     switch (opcode) {
-      case '}': push({Kind::kDict}); break;
-      case ']': push({Kind::kList}); break;
-      case ')': push({Kind::kTuple}); break;
-      case '\x8f': push({Kind::kSet}); break;
-      case '\x85': push_items(Kind::kTuple, pop_items(1)); break;
-      case '\x86': push_items(Kind::kTuple, pop_items(2)); break;
-      case '\x87': push_items(Kind::kTuple, pop_items(3)); break;
-      case 't': push_items(Kind::kTuple, pop_marked()); break;
-      case 'l': push_items(Kind::kList, pop_marked()); break;
-      case 'd': push_items(Kind::kDict, pop_marked()); break;
-      case '\x91': push_items(Kind::kSet, pop_marked()); break;
-      case 'a': add_items(pop_items(1), Kind::kList); break;
-      case 's': add_items(pop_items(2), Kind::kDict); break;
-      case 'e': add_items(pop_marked(), Kind::kList); break;
-      case 'u': add_items(pop_marked(), Kind::kDict); break;
-      case '\x90': add_items(pop_marked(), Kind::kSet); break;
-      default: return false;
+      case '}':
+        push({Kind::kDict});
+        break;
+      case ']':
+        push({Kind::kList});
+        break;
+      case ')':
+        push({Kind::kTuple});
+        break;
+      case '\x8f':
+        push({Kind::kSet});
+        break;
+      case '\x85':
+        push_items(Kind::kTuple, pop_items(1));
+        break;
+      case '\x86':
+        push_items(Kind::kTuple, pop_items(2));
+        break;
+      case '\x87':
+        push_items(Kind::kTuple, pop_items(3));
+        break;
+      case 't':
+        push_items(Kind::kTuple, pop_marked());
+        break;
+      case 'l':
+        push_items(Kind::kList, pop_marked());
+        break;
+      case 'd':
+        push_items(Kind::kDict, pop_marked());
+        break;
+      case '\x91':
+        push_items(Kind::kSet, pop_marked());
+        break;
+      case 'a':
+        add_items(pop_items(1), Kind::kList);
+        break;
+      case 's':
+        add_items(pop_items(2), Kind::kDict);
+        break;
+      case 'e':
+        add_items(pop_marked(), Kind::kList);
+        break;
+      case 'u':
+        add_items(pop_marked(), Kind::kDict);
+        break;
+      case '\x90':
+        add_items(pop_marked(), Kind::kSet);
+        break;
+      default:
+        return false;
     }
     return true;
   }
 
   bool use_memo(char opcode) {
     switch (opcode) {
-      case 'q': memo_[in_.read_number(1)] = top(); break;
-      case 'r': memo_[in_.read_number(4)] = top(); break;
+      case 'q':
+        memo_[in_.read_number(1)] = top();
+        break;
+      case 'r':
+        memo_[in_.read_number(4)] = top();
+        break;
       case '\x94': {
         const std::uint64_t number = memo_.size();
         memo_[number] = top();
         break;
       }
-      case 'h': push_remembered(in_.read_number(1)); break;
-      case 'j': push_remembered(in_.read_number(4)); break;
-      default: return false;
+      case 'h':
+        push_remembered(in_.read_number(1));
+        break;
+      case 'j':
+        push_remembered(in_.read_number(4));
+        break;
+      default:
+        return false;
     }
     return true;
   }
@@ -218,11 +288,20 @@ class Unpickler {
         break;
       }
       case 'R':
-      case '\x81': push_call(pop_items(2)); break;
-      case '\x92': push_call(pop_items(3)); break;
-      case 'b': set_state(pop()); break;
-      case 'Q': push_items(Kind::kPersistent, pop_items(1)); break;
-      default: return false;
+      case '\x81':
+        push_call(pop_items(2));
+        break;
+      case '\x92':
+        push_call(pop_items(3));
+        break;
+      case 'b':
+        set_state(pop());
+        break;
+      case 'Q':
+        push_items(Kind::kPersistent, pop_items(1));
+        break;
+      default:
+        return false;
     }
     return true;
   }
@@ -234,12 +313,23 @@ class Unpickler {
           in_.fail(concat("protocol ", protocol, " is newer than 5"));
         }
         break;
-      case '\x95': in_.read_number(8); break;  // the length of a frame
-      case '(': marks_.push_back(stack_.size()); break;
-      case '0': pop(); break;
-      case '1': pop_marked(); break;
-      case '2': stack_.push_back(top()); break;
-      default: return false;
+      case '\x95':
+        in_.read_number(8);
+        break;  // the length of a frame
+      case '(':
+        marks_.push_back(stack_.size());
+        break;
+      case '0':
+        pop();
+        break;
+      case '1':
+        pop_marked();
+        break;
+      case '2':
+        stack_.push_back(top());
+        break;
+      default:
+        return false;
     }
     return true;
   }
@@ -298,7 +388,8 @@ class Unpickler {
   // The items are a class or function and its arguments.
   void push_call(std::vector<Index> items) {
     const PickleValue& called = value(items.front());
-    if (called.kind != Kind::kGlobal) in_.fail("something other than a class or function is called");
+    if (called.kind != Kind::kGlobal)
+      in_.fail("something other than a class or function is called");
     if (called.text == "collections.OrderedDict") {
       push_items(Kind::kDict, read_pairs(items[1]));
       return;
@@ -359,8 +450,8 @@ class Unpickler {
 
   // Throws for values that contain themselves or are nested too deeply.
   void check_nesting() const {
-    constexpr std::size_t kOpen = Pickle::kMaxDepth + 1;  // a value on the path
-    std::vector<std::uint8_t> heights(pickle_.values.size());  // 0 before a visit
+    constexpr std::size_t kOpen = Pickle::kMaxDepth + 1;                 // a value on the path
+    std::vector<std::uint8_t> heights(pickle_.values.size());            // 0 before a visit
     std::vector<std::pair<Index, std::size_t>> path{{pickle_.root, 0}};  // and the next item
     heights[pickle_.root] = kOpen;
     while (!path.empty()) {

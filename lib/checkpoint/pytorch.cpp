@@ -84,11 +84,15 @@ bool is_object(const ZipMember& member) { return member.name.ends_with("/data.pk
 std::string describe(const PickleValue& value) {
   switch (value.kind) {
     case Kind::kObject:
-    case Kind::kGlobal: return "an object of " + printable(value.text);
-    case Kind::kDict: return "a dict";
+    case Kind::kGlobal:
+      return "an object of " + printable(value.text);
+    case Kind::kDict:
+      return "a dict";
     case Kind::kList:
-    case Kind::kTuple: return "a list";
-    default: return "a single value";
+    case Kind::kTuple:
+      return "a list";
+    default:
+      return "a single value";
   }
 }
 
@@ -199,8 +203,9 @@ class PyTorchReader {
         fail("refers to something other than a storage: the file is damaged");
       }
       if (id.items.size() > 5 && item(5).kind != Kind::kNone) {
-        fail("has storages that share memory, which PyTorch before 0.4 wrote; load and save the "
-             "file with a newer PyTorch");
+        fail(
+            "has storages that share memory, which PyTorch before 0.4 wrote; load and save the "
+            "file with a newer PyTorch");
       }
       Storage storage;
       storage.type_name = item(1).text.substr(item(1).text.rfind('.') + 1);
@@ -263,17 +268,18 @@ class PyTorchReader {
       std::vector<std::string> others = entries;
       std::erase(others, name);
       if (!others.empty()) {
-        result_.notes.push_back(concat("of the state dicts in the file, '", name,
-                                       "' is used; model.weights_entry selects another: ",
-                                       join_first(others, kMaxListed)));
+        result_.notes.push_back(concat(
+            "of the state dicts in the file, '", name,
+            "' is used; model.weights_entry selects another: ", join_first(others, kMaxListed)));
       }
       return *found;
     }
     if (holds_tensors(root)) return root;
     if (entries.empty()) fail("is a PyTorch file without a state dict");
-    fail(concat("has state dicts by names that do not show which holds the weights; select one "
-                "with model.weights_entry: ",
-                join_first(entries, kMaxListed)));
+    fail(
+        concat("has state dicts by names that do not show which holds the weights; select one "
+               "with model.weights_entry: ",
+               join_first(entries, kMaxListed)));
   }
 
   void read_state_dict(const PickleValue& dict) {
@@ -291,8 +297,8 @@ class PyTorchReader {
       }
     }
     if (!others.empty()) {
-      result_.notes.push_back(concat("entries other than tensors are left out: ",
-                                     join_first(others, kMaxListed)));
+      result_.notes.push_back(
+          concat("entries other than tensors are left out: ", join_first(others, kMaxListed)));
     }
   }
 
@@ -305,8 +311,11 @@ class PyTorchReader {
         sizes.items.size() != strides.items.size()) {
       damaged();
     }
-    View view{name, pickle_[pickle_[storage.items.front()].items[2]].text,
-              static_cast<std::uint64_t>(offset.integer), {}, {}};
+    View view{name,
+              pickle_[pickle_[storage.items.front()].items[2]].text,
+              static_cast<std::uint64_t>(offset.integer),
+              {},
+              {}};
     std::vector<std::int64_t> dims;
     std::int64_t elements = 1, last = offset.integer;  // the last element in the storage
     for (std::size_t i = 0; i < sizes.items.size(); ++i) {
@@ -420,8 +429,9 @@ class PyTorchReader {
   void read_bytes(const Storage& storage, std::span<std::uint8_t> to) const {
     file_.read(*storage.begin, to);
     if (storage.crc && libdeflate_crc32(0, to.data(), to.size()) != *storage.crc) {
-      fail("the checksum of a storage does not match: the file is damaged, or was saved after "
-           "torch.serialization.set_crc32_options(False)");
+      fail(
+          "the checksum of a storage does not match: the file is damaged, or was saved after "
+          "torch.serialization.set_crc32_options(False)");
     }
     if (is_big_endian_) swap_bytes(to, find_type(storage)->bytes);
   }
@@ -438,8 +448,9 @@ class PyTorchReader {
 }  // namespace
 
 bool has_old_pytorch_layout(const Path& path) {
-  return std::ranges::equal(read_file_start(path, kOldMagic.size()), kOldMagic,
-                            [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
+  return std::ranges::equal(
+      read_file_start(path, kOldMagic.size()), kOldMagic,
+      [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); });
 }
 
 bool is_pytorch_archive(const Path& path) {

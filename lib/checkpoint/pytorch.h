@@ -11,16 +11,16 @@ namespace trainer::checkpoint {
 
 // Entries of a training checkpoint that hold a state dict, in the order in which they are looked
 // for: averages of weights come before the weights, as they are the better classifiers.
-inline constexpr const char* kStateDictEntries[] = {"state_dict_ema", "model_ema",
-                                                    "ema_state_dict", "state_dict", "model"};
+inline constexpr const char* kStateDictEntries[] = {"state_dict_ema", "model_ema", "ema_state_dict",
+                                                    "state_dict", "model"};
 
 struct PyTorchFile {
   std::vector<Tensor> tensors;
   std::vector<std::string> notes;  // what was chosen, removed or left out, for the user
 };
 
-// Returns whether the file has the layout of PyTorch before version 1.6: a magic number, pickles and
-// storages one after another.
+// Returns whether the file has the layout of PyTorch before version 1.6: a magic number, pickles
+// and storages one after another.
 bool has_old_pytorch_layout(const Path& path);
 // Returns whether a zip archive is a file of PyTorch 1.6 or newer. Throws DataError for a damaged
 // archive.

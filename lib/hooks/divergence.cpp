@@ -66,7 +66,7 @@ class DivergenceHook : public Hook {
     guessing_ = info.largest_weight * loss_of_guessing(info.classes.size());
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     if (has_warned_ || guessing_ == 0 || !std::isfinite(p.loss)) return Request::kContinue;
     if (lowest_ < 0) lowest_ = p.loss;
     sum_ += p.loss;

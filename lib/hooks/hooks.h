@@ -44,7 +44,7 @@ struct RunInfo {
   std::int64_t global_batch = 0;
   std::int64_t passes_per_epoch = 1;  // the number of times that an epoch uses each sample
   int replicas = 1;  // all workers' replicas; with parameter servers, the number of workers
-  // The names of the ranks in Progress::ranks: "rank 1 (worker 1 on host b)".
+  // The names of the ranks in StepRecord::ranks: "rank 1 (worker 1 on host b)".
   std::vector<std::string> ranks;
   std::string devices;      // the devices of the replicas: "2 CPU threads", "4 replicas"
   std::string scaled_rate;  // the learning rate as scaled by the number of replicas
@@ -64,7 +64,7 @@ enum class StepInput { kSamples, kNewFeatures, kCachedFeatures };
 
 // The argument of on_step(), which is called once per step; with parameter servers, per step of the
 // chief.
-struct Progress {
+struct StepRecord {
   std::int64_t step = 0;     // steps done
   std::int64_t steps = 1;    // 1; with parameter servers, all steps since the chief's last one
   double epoch = 0;          // epochs done
@@ -116,7 +116,7 @@ struct Finish {
   // The global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;
-  std::int64_t skipped_updates = 0;  // this process's steps with Progress::skipped
+  std::int64_t skipped_updates = 0;  // this process's steps with StepRecord::skipped
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last one of each split
   // The best checkpoint so far, if there is one.
@@ -143,7 +143,7 @@ class Hook {
  public:
   virtual ~Hook() = default;
   virtual void on_start(const RunInfo&) {}
-  virtual Request on_step(const Progress&) { return Request::kContinue; }
+  virtual Request on_step(const StepRecord&) { return Request::kContinue; }
   virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
   // Called before the checkpoint of `step` becomes visible. With parameter servers it may be later
   // than the last on_step(), because other workers make steps. A resumed run continues the files of

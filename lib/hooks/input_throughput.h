@@ -12,7 +12,7 @@ namespace trainer::hooks {
 
 class InputThroughput {
  public:
-  void add(const Progress& p) {
+  void add(const StepRecord& p) {
     Sum& sum = sums_[static_cast<std::size_t>(p.input)];
     sum.samples += static_cast<double>(p.samples);
     sum.seconds += p.step_seconds;

@@ -31,7 +31,7 @@ class JsonHook : public Hook {
                               info.weights});
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     step_ = p.step;
     window_.add(p);
     throughput_.add(p);

@@ -70,7 +70,7 @@ class LedgerHook final : public Hook {
     if (!text) saved_step_ = -1;
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     sums_.samples += p.samples;
     sums_.seconds += p.step_seconds;
     sums_.wait_seconds += p.wait_seconds;
@@ -133,12 +133,12 @@ class LedgerHook final : public Hook {
   std::function<std::string()> parameters_hash_;
   RowFile::Warn warn_;
   std::optional<RowFile> file_;
-  Progress last_;             // the newest step
+  StepRecord last_;           // the newest step
   std::int64_t written_ = 0;  // the step of the last row
   std::int64_t hashed_ = -1;  // the step of the last row with a hash
   Sums sums_;
   std::int64_t saved_step_ = -1;  // the step of the restored sums
-  double flushed_ = 0;            // Progress::elapsed at the last flush
+  double flushed_ = 0;            // StepRecord::elapsed at the last flush
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace trainer::hooks {
 // Averages loss and accuracy over the samples, and times over the steps.
 class MetricWindow {
  public:
-  void add(const Progress& p) {
+  void add(const StepRecord& p) {
     const auto n = static_cast<double>(p.samples);
     last_ = p;
     last_.ranks = {};
@@ -40,7 +40,7 @@ class MetricWindow {
   void restore(const std::string& saved, const RunInfo& info);
 
   bool empty() const { return samples_ == 0; }
-  const Progress& last() const { return last_; }  // the newest step
+  const StepRecord& last() const { return last_; }  // the newest step
   double seconds() const { return seconds_; }
   // NaN if there were no steps.
   double loss() const { return loss_ / samples_; }
@@ -55,7 +55,7 @@ class MetricWindow {
   double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
 
  private:
-  Progress last_;
+  StepRecord last_;
   double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
   double staleness_ = 0, steps_ = 0, steps_made_ = 0;
   std::int64_t staleness_max_ = 0;

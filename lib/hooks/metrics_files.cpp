@@ -152,7 +152,7 @@ class MetricsFilesHook : public Hook {
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows(), warn_);
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     if (window_.add(p)) write_window();
     return Request::kContinue;
   }

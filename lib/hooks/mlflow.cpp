@@ -72,7 +72,7 @@ class MlflowHook final : public Hook {
     start_sender();
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     if (window_.add(p)) add_window();
     report_failure();
     return Request::kContinue;
@@ -121,7 +121,7 @@ class MlflowHook final : public Hook {
   }
 
   void add_window() {
-    const Progress& last = window_.steps().last();
+    const StepRecord& last = window_.steps().last();
     mlflow::Row::Values values{{"epoch", last.epoch}};
     for (const auto& [name, value] : window_.list_metrics()) {
       const bool is_result = name == "loss" || name == "accuracy";

@@ -157,7 +157,7 @@ class Speed {
   // Begins again with the step after `step`. The first steps are slow, so that the averages are
   // those of the newest step until it is settled.
   void restart(std::int64_t step) { settled_after_ = step + 2; }
-  void add(const Progress& p) {
+  void add(const StepRecord& p) {
     step_ = p.step;
     const double share = is_settled() && seconds_ > 0 ? kShareOfStep : 1;
     const auto follow = [share](double& mean, double value) { mean += share * (value - mean); };
@@ -215,7 +215,7 @@ class ProgressHook : public Hook {
     out_.flush();
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     if (p.input != input_ || find_position(p.step).epoch != epoch_number_) {
       epoch_number_ = find_position(p.step).epoch;
       epoch_ = {};

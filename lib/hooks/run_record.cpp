@@ -38,7 +38,7 @@ class RunRecordHook final : public Hook {
     write();
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     record_.sessions.back().seconds = p.elapsed;
     throughput_.add(p);
     return Request::kContinue;

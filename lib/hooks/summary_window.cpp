@@ -17,7 +17,7 @@ void SummaryWindow::start(const RunInfo& info) {
   if (gaps_) gaps_before_ = gaps_();
 }
 
-bool SummaryWindow::add(const Progress& p) {
+bool SummaryWindow::add(const StepRecord& p) {
   steps_.add(p);
   return interval_->due(p.step, p.elapsed) || p.step == total_steps_;
 }

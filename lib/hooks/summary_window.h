@@ -30,7 +30,7 @@ class SummaryWindow {
   // Adds a step, and returns whether a row is due. The last step also has a row, but not the step
   // at which a run is interrupted: an interrupted run has the rows of a whole run, because save()
   // keeps the steps since the last row.
-  bool add(const Progress& p);
+  bool add(const StepRecord& p);
   // Starts the next row.
   void clear() { steps_ = {}; }
 

@@ -74,7 +74,7 @@ class TensorBoardHook : public Hook {
     if (!samples.empty()) file(to_string(Split::kTrain)).image("samples", 0, now, samples);
   }
 
-  Request on_step(const Progress& p) override {
+  Request on_step(const StepRecord& p) override {
     if (window_.add(p)) write_window();
     return Request::kContinue;
   }

@@ -127,8 +127,9 @@ TEST_CASE("read_weights rejects files of PyTorch that hold something other than 
         std::tuple{"number.pth", "", "holds a single value, expected a state dict"},
         std::tuple{"program.pth", "", "is a TorchScript program"},
         std::tuple{"nets.pth", "", "select one with model.weights_entry: student, teacher"},
-        std::tuple{"training.pth", "ema", "has no state dict 'ema', which model.weights_entry "
-                                          "names; it has state_dict, model_ema"}}) {
+        std::tuple{"training.pth", "ema",
+                   "has no state dict 'ema', which model.weights_entry "
+                   "names; it has state_dict, model_ema"}}) {
     CAPTURE(name);
     CHECK_THROWS_WITH_AS(read_weights(file(name), {entry}), doctest::Contains(reason), DataError);
   }
@@ -176,8 +177,9 @@ TEST_CASE("read_weights rejects or reads a changed PyTorch file, with no value c
 TEST_CASE("read_pickle gives the values of a pickle") {
   // {"a": [1, -2, 3.5], "b": (None, True), "n": 2**40}
   const Pickle pickle =
-      PickleFile("}q\0(X\1\0\0\0a](K\1J\xfe\xff\xff\xffG\x40\x0c\0\0\0\0\0\0eX\1\0\0\0bN\x88\x86"
-                 "X\1\0\0\0n\x8a\6\0\0\0\0\0\1u"s)
+      PickleFile(
+          "}q\0(X\1\0\0\0a](K\1J\xfe\xff\xff\xffG\x40\x0c\0\0\0\0\0\0eX\1\0\0\0bN\x88\x86"
+          "X\1\0\0\0n\x8a\6\0\0\0\0\0\1u"s)
           .read();
   const PickleValue& root = pickle[pickle.root];
   const PickleValue* list = pickle.find(root, "a");
@@ -196,19 +198,22 @@ TEST_CASE("read_pickle rejects pickles that no program writes, and names the rea
   for (int i = 0; i < 1'000'000; ++i) nested += '\x85';
   for (const auto& [opcodes, reason] :
        {std::pair{"cos\nsystem\n(U\2idtR"s, "names os.system, with which a pickle runs commands"},
-        std::pair{"c__builtin__\neval\n(U\1" "1tR"s, "names __builtin__.eval"},
+        std::pair{"c__builtin__\neval\n(U\1"
+                  "1tR"s,
+                  "names __builtin__.eval"},
         std::pair{"X\x08\0\0\0builtinsX\4\0\0\0exec\x93"s, "names builtins.exec"},
         std::pair{"csubprocess\nPopen\n"s, "names subprocess.Popen"},
         std::pair{nested, "values are nested more than 64 deep"},
         std::pair{"]q\0h\0a"s, "a value contains itself"},
         std::pair{"}q\0X\1\0\0\0ah\0s"s, "a value contains itself"},
         std::pair{"h\5"s, "value 5 is used before it is stored"},
-        std::pair{"X\xff\xff\xff\xff" "abc"s, "ends early"},
+        std::pair{"X\xff\xff\xff\xff"
+                  "abc"s,
+                  "ends early"},
         std::pair{"(K\1d"s, "a key without a value"},
         std::pair{"K\1K\2a"s, "items are added to another value"},
         std::pair{"K\1)R"s, "something other than a class or function is called"},
-        std::pair{"t"s, "a mark is missing"},
-        std::pair{""s, "the stack is empty"},
+        std::pair{"t"s, "a mark is missing"}, std::pair{""s, "the stack is empty"},
         std::pair{"I1\n"s, "opcode I is not one of those that are read"}}) {
     CAPTURE(reason);
     CHECK_THROWS_WITH_AS(PickleFile(opcodes).read(), doctest::Contains(reason), DataError);

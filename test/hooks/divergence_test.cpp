@@ -30,7 +30,7 @@ struct Run {
   }
   void steps_with(std::int64_t count, const std::function<double(std::int64_t)>& loss) {
     for (std::int64_t i = 0; i < count; ++i) {
-      Progress p = after_step(++step);
+      StepRecord p = after_step(++step);
       p.loss = loss(step);
       const Request request = hook->on_step(p);  // may throw
       CHECK(request == Request::kContinue);

@@ -33,8 +33,8 @@ RunInfo build_info(const Path& dir, std::int64_t first_step = 0) {
   return info;
 }
 
-Progress make_progress(std::int64_t step) {
-  Progress p;
+StepRecord make_step_record(std::int64_t step) {
+  StepRecord p;
   p.step = step;
   p.epoch = static_cast<double>(step) / 5;
   p.samples = 4;
@@ -110,7 +110,7 @@ TEST_CASE("progress in a log: lines are printed when due, and the closing lines 
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, {2, Duration::Unit::kSteps});
   hook->on_start(build_info("runs/test"));
-  for (std::int64_t step = 1; step <= 3; ++step) hook->on_step(make_progress(step));
+  for (std::int64_t step = 1; step <= 3; ++step) hook->on_step(make_step_record(step));
   hook->on_evaluation(make_evaluation(0.25));
   Finish finish;
   finish.steps = 3;
@@ -135,14 +135,14 @@ TEST_CASE("progress: on a terminal one line is rewritten, quiet prints results o
   std::ostringstream terminal;
   auto hook = make_progress_hook(terminal, true, false, kEveryStep);
   hook->on_start(build_info("r"));
-  hook->on_step(make_progress(1));
+  hook->on_step(make_step_record(1));
   CHECK(terminal.str().find(" [=  ") != std::string::npos);
   CHECK(terminal.str().ends_with("\x1b[K"));
 
   std::ostringstream quiet;
   hook = make_progress_hook(quiet, false, true, kEveryStep);
   hook->on_start(build_info("r"));
-  hook->on_step(make_progress(1));
+  hook->on_step(make_step_record(1));
   CHECK(quiet.str().empty());
   hook->on_evaluation(make_evaluation(1));
   CHECK(quiet.str().empty());
@@ -158,7 +158,7 @@ TEST_CASE("json: every line is an object, the first step has one and NaN is null
   const auto hook = make_json_hook(out, {3, Duration::Unit::kSteps});
   hook->on_start(build_info("r"));
   for (std::int64_t step = 1; step <= 3; ++step) {
-    Progress p = make_progress(step);
+    StepRecord p = make_step_record(step);
     if (step == 3) p.loss = std::numeric_limits<double>::quiet_NaN();
     hook->on_step(p);
   }
@@ -184,13 +184,13 @@ TEST_CASE("metric files: a resumed run removes later rows and a half-written lin
   {
     const auto hook = make_metrics_files_hook(kEveryStep);
     hook->on_start(build_info(folder.path()));
-    for (std::int64_t step = 1; step <= 4; ++step) hook->on_step(make_progress(step));
+    for (std::int64_t step = 1; step <= 4; ++step) hook->on_step(make_step_record(step));
   }
   const std::string whole = split_into_lines(folder.path() / "metrics.csv");
   write_file_atomic(folder.path() / "metrics.csv", whole + "5,1.0,tra");
   const auto hook = make_metrics_files_hook(kEveryStep);
   hook->on_start(build_info(folder.path(), 2));
-  for (std::int64_t step = 3; step <= 4; ++step) hook->on_step(make_progress(step));
+  for (std::int64_t step = 3; step <= 4; ++step) hook->on_step(make_step_record(step));
   CHECK(split_into_lines(folder.path() / "metrics.csv") == whole);
   std::istringstream rows(split_into_lines(folder.path() / "metrics.jsonl"));
   std::int64_t expected = 1;

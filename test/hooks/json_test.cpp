@@ -18,7 +18,7 @@ TEST_CASE("json: every event has its keys in order") {
   const auto hook = make_json_hook(out, steps(4));
   hook->on_start(run_info("runs/digits"));
   for (std::int64_t n = 1; n <= 4; ++n) {
-    Progress p = after_step(n);
+    StepRecord p = after_step(n);
     p.loss = 2.302585092994046;
     hook->on_step(p);
   }
@@ -76,7 +76,7 @@ TEST_CASE(
   const auto hook = make_json_hook(out, steps(3));
   hook->on_start(run_info("r", 3));
   for (std::int64_t n = 4; n <= 9; ++n) {
-    Progress p = after_step(n);
+    StepRecord p = after_step(n);
     p.accuracy = n == 6 ? 1.0 : 0.25;
     p.step_seconds = n == 4 ? 1.0 : 0.5;
     hook->on_step(p);
@@ -108,7 +108,7 @@ TEST_CASE("hooks: progress, JSON and metric files print the same values of a ste
   for (const auto& hook : hooks) {
     hook->on_start(run_info(folder.path()));
     for (std::int64_t n = 1; n <= 8; ++n) {
-      Progress p = after_step(n);
+      StepRecord p = after_step(n);
       p.accuracy = static_cast<double>(n * n) / 100;
       hook->on_step(p);
     }
@@ -140,7 +140,7 @@ TEST_CASE("json: values that are not finite are null, bytes that are not UTF-8 b
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("runs/\xff\n"));
-  Progress p = after_step(1);
+  StepRecord p = after_step(1);
   p.loss = std::numeric_limits<double>::infinity();
   p.step_seconds = p.wait_seconds = 0;
   hook->on_step(p);

@@ -20,8 +20,8 @@ std::unique_ptr<Hook> ledger() {
   return make_ledger_hook([] { return std::string(64, 'a'); });
 }
 
-Progress with_samples(std::int64_t step) {
-  Progress p = after_step(step);
+StepRecord with_samples(std::int64_t step) {
+  StepRecord p = after_step(step);
   p.sample_ids = 0x1234;
   p.gradient_norm = 0.5;
   return p;
@@ -225,7 +225,7 @@ TEST_CASE(
   hook = ledger();
   hook->restore(saved);
   hook->on_start(run_info(folder.path(), kSaved));
-  Progress next = with_samples(kSaved + 1);
+  StepRecord next = with_samples(kSaved + 1);
   next.samples = 64 * (kSaved + 1 - kLast);
   hook->on_step(next);
   for (std::int64_t step = kSaved + 2; step <= kEnd; ++step) hook->on_step(with_samples(step));
@@ -425,7 +425,7 @@ TEST_CASE("run record: the throughput of cached features is apart from that of c
     hook->on_start(run_info(folder.path(), 20));
     std::int64_t number = 0;
     for (const auto& [input, seconds] : steps) {
-      Progress p = after_step(++number);
+      StepRecord p = after_step(++number);
       p.input = input;
       p.step_seconds = seconds;
       hook->on_step(p);

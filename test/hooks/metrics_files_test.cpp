@@ -84,7 +84,7 @@ TEST_CASE("metric files: averages are weighted by samples, and the last steps ha
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(100));
   hook->on_start(run_info(folder.path(), 0, 2));
-  Progress p = after_step(1);
+  StepRecord p = after_step(1);
   p.loss = 1;
   p.samples = 3;
   hook->on_step(p);
@@ -121,7 +121,7 @@ TEST_CASE("metric files: a run resumed at any step has the rows of a whole run")
       if (n > first + 1 && (n - 1) % 3 == 0) {
         hook.on_evaluation(evaluation(Split::kTest, n - 1, 1));
       }
-      Progress p = after_step(n);
+      StepRecord p = after_step(n);
       p.samples = n;
       p.loss = 1 / static_cast<double>(n);
       p.accuracy = accuracy;
@@ -194,7 +194,7 @@ TEST_CASE(
     info.servers = servers;
     hook->on_start(info);
     for (std::int64_t n = first + 1; n <= last; ++n) {
-      Progress p = after_step(n);
+      StepRecord p = after_step(n);
       p.staleness = n;
       hook->on_step(p);
       if (n % 8 == 0) hook->on_evaluation(evaluation(Split::kValidation, n, 0.1));
@@ -232,7 +232,7 @@ TEST_CASE(
   const TemporaryFolder folder;
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path()));
-  Progress p = after_step(4);
+  StepRecord p = after_step(4);
   p.steps = 4;
   hook->on_step(p);
   Evaluation e = evaluation(Split::kValidation, 4, 0.1);
@@ -264,7 +264,7 @@ TEST_CASE("metric files: phase times and the straggler of several ranks are writ
             (slow ? 0.016 : 0.001 * static_cast<double>(i + 1)) + (n % 2 == 0 ? 5e-4 : -5e-4);
         times[i][engine::StepPhase::kAllReduceHidden] = 0.25;
       }
-      Progress p = after_step(n);
+      StepRecord p = after_step(n);
       p.ranks = times;
       hook->on_step(p);
     }

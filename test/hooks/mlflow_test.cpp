@@ -195,7 +195,7 @@ TEST_CASE("MlflowHook: times of a step and use of devices are on MLflow's page o
   backend::DeviceReading reading;
   reading.power_watts = 300;
   devices[0].add(reading, 1);
-  Progress p = test::after_step(1);
+  StepRecord p = test::after_step(1);
   engine::RankTimes times;
   times[engine::StepPhase::kForward] = 0.25;
   const engine::RankTimes ranks[] = {times};

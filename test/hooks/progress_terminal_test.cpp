@@ -25,7 +25,7 @@ struct Terminal {
     hook->on_start(info);
   }
   // What a step writes, without the sequences that control the terminal.
-  std::string line(const Progress& p) {
+  std::string line(const StepRecord& p) {
     out.str("");
     hook->on_step(p);
     return without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K");
@@ -45,7 +45,7 @@ std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t t
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < widths.size(); ++i) {
     out.str("");
-    Progress p = after_step(12);
+    StepRecord p = after_step(12);
     p.elapsed = static_cast<double>(i + 1);
     if (i < losses.size()) p.loss = losses[i];
     hook->on_step(p);
@@ -68,7 +68,7 @@ TEST_CASE(
   hook->on_start(run_info("r", 0, 100));
   out.str("");
   const auto step = [&](std::int64_t n) {
-    Progress p = after_step(n);
+    StepRecord p = after_step(n);
     p.elapsed = static_cast<double>(n) / 32;
     hook->on_step(p);
   };
@@ -125,7 +125,7 @@ TEST_CASE(
   Terminal terminal(80, 938, 12 * 938);
   std::vector<std::string> lines;
   for (const std::int64_t step : {1, 500, 937 + 100}) {
-    Progress p = after_step(step);
+    StepRecord p = after_step(step);
     p.loss = 0.25;
     p.samples = 240;
     p.elapsed = static_cast<double>(step);
@@ -143,7 +143,7 @@ TEST_CASE(
     "progress on a terminal: a bar that was left out does not return until the width changes") {
   Terminal terminal(24, 16, 32000);
   const auto line = [&](std::int64_t step) {
-    Progress p = after_step(step);
+    StepRecord p = after_step(step);
     p.elapsed = static_cast<double>(step);
     return terminal.line(p);
   };
@@ -206,7 +206,7 @@ TEST_CASE("progress on a terminal: the fields stay in their columns for values o
   std::vector<std::string> lines;
   for (const auto& [step, loss, seconds] :
        {std::tuple{1, 10.25, 0.02}, {2, 0.25, 0.02}, {11, 0.125, 0.02}}) {
-    Progress p = after_step(step);
+    StepRecord p = after_step(step);
     p.loss = loss;
     p.step_seconds = seconds;
     p.elapsed = step;

@@ -152,7 +152,7 @@ TEST_CASE(
   hook->on_start(run_info("r"));  // 20 steps, 8 per epoch
   const auto line = [&](std::int64_t number, StepInput input, double seconds) {
     out.str("");
-    Progress p = after_step(number);
+    StepRecord p = after_step(number);
     p.input = input;
     p.step_seconds = seconds;
     hook->on_step(p);
@@ -176,7 +176,7 @@ TEST_CASE(
   const auto only = make_progress_hook(out, false, false, steps(1));
   only->on_start(run_info("r", 0, 8));
   out.str("");
-  Progress p = after_step(6);
+  StepRecord p = after_step(6);
   p.input = StepInput::kNewFeatures;
   p.step_seconds = 2;
   only->on_step(p);
@@ -193,7 +193,7 @@ TEST_CASE("progress in a log: steps within the minimum time between lines count 
   CHECK(out.str().ends_with("run folder r\ncpu; trainer 1 on host\n"));
   out.str("");
   for (std::int64_t n = 1; n <= 12; ++n) {
-    Progress p = after_step(n);
+    StepRecord p = after_step(n);
     p.elapsed = 0.25 * static_cast<double>(n);
     hook->on_step(p);
   }
@@ -210,7 +210,7 @@ TEST_CASE("json: cached features have a separate speed at the end") {
   hook->on_start(run_info("r"));
   for (const auto& [number, input, seconds] :
        {std::tuple{1, StepInput::kNewFeatures, 2.0}, {2, StepInput::kCachedFeatures, 0.5}}) {
-    Progress p = after_step(number);
+    StepRecord p = after_step(number);
     p.input = input;
     p.step_seconds = seconds;
     hook->on_step(p);
@@ -224,7 +224,7 @@ TEST_CASE("json: a run with cached features only has their speed without that of
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(1));
   hook->on_start(run_info("r"));
-  Progress p = after_step(1);
+  StepRecord p = after_step(1);
   p.input = StepInput::kCachedFeatures;
   p.step_seconds = 0.5;
   hook->on_step(p);
@@ -318,7 +318,7 @@ TEST_CASE(
     const auto hook = make_progress_hook(out, false, false, steps(2));
     hook->on_start(run_info("r", 0, 120));
     for (std::int64_t n = 1; n <= 2; ++n) {
-      Progress p = after_step(n);
+      StepRecord p = after_step(n);
       p.step_seconds = n == 1 ? 1000 * seconds : seconds;
       hook->on_step(p);
     }

@@ -33,8 +33,8 @@ inline RunInfo run_info(const Path& dir, std::int64_t first_step = 0,
 }
 
 // Step n has loss n / 10, takes 20 ms, a quarter of them waiting.
-inline Progress after_step(std::int64_t n) {
-  Progress p;
+inline StepRecord after_step(std::int64_t n) {
+  StepRecord p;
   p.step = n;
   p.epoch = static_cast<double>(n) / 8;
   p.samples = 64;

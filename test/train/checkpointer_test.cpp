@@ -123,7 +123,7 @@ TEST_CASE("checkpointer: the rows of its steps are in the files before a checkpo
   for (const auto& hook : all) hook->on_start(info);
   // Steps of a millisecond: no row is old enough to be flushed by itself.
   for (std::int64_t step = 1; step <= 3; ++step) {
-    hooks::Progress progress;
+    hooks::StepRecord progress;
     progress.step = step;
     progress.samples = 4;
     progress.step_seconds = 0.001;

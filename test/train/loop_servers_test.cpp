@@ -153,7 +153,7 @@ class SampleCounter final : public hooks::Hook {
   };
   explicit SampleCounter(Counts& counts) : counts_(counts) {}
   std::string name() const override { return "sample_counter"; }
-  Request on_step(const hooks::Progress& progress) override {
+  Request on_step(const hooks::StepRecord& progress) override {
     counts_.samples += progress.samples;
     counts_.steps += progress.steps;
     counts_.last = progress.step;

@@ -91,7 +91,7 @@ namespace {
 class StoppingHook final : public hooks::Hook {
  public:
   std::string name() const override { return "stopping"; }
-  Request on_step(const hooks::Progress& progress) override {
+  Request on_step(const hooks::StepRecord& progress) override {
     has_stopped_ = progress.step == 2;
     return has_stopped_ ? Request::kStop : Request::kContinue;
   }

@@ -91,7 +91,7 @@ class RecordingHook final : public hooks::Hook {
     events_.push_back(concat("start ", info.first_step));
     ranks_ = info.ranks;
   }
-  Request on_step(const hooks::Progress& progress) override {
+  Request on_step(const hooks::StepRecord& progress) override {
     events_.push_back(concat("step ", progress.step));
     sample_ids_.push_back(progress.sample_ids);
     rates_.push_back(progress.learning_rate);

@@ -35,8 +35,8 @@ class StopHook : public hooks::Hook {
  public:
   explicit StopHook(std::int64_t step) : step_(step) {}
   std::string name() const override { return "verify"; }
-  hooks::Request on_step(const hooks::Progress& progress) override {
-    return progress.step == step_ ? hooks::Request::kStop : hooks::Request::kContinue;
+  hooks::Request on_step(const hooks::StepRecord& record) override {
+    return record.step == step_ ? hooks::Request::kStop : hooks::Request::kContinue;
   }
 
  private:

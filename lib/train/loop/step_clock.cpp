@@ -15,18 +15,18 @@ void StepClock::set_own(std::size_t first_rank, std::span<const backend::PhaseTi
   }
 }
 
-void StepClock::end_step(hooks::Progress& progress, bool together) {
-  progress.wait_seconds = wait_seconds_;
-  progress.step_seconds = clock_() - start_;
+void StepClock::end_step(hooks::StepRecord& record, bool together) {
+  record.wait_seconds = wait_seconds_;
+  record.step_seconds = clock_() - start_;
   if (together) {
     for (engine::RankTimes& rank : ranks_) {
-      rank[engine::StepPhase::kAllReduce] += std::max(0.0, progress.step_seconds - rank.total());
+      rank[engine::StepPhase::kAllReduce] += std::max(0.0, record.step_seconds - rank.total());
     }
   }
-  progress.ranks = ranks_;
+  record.ranks = ranks_;
   times_.add(ranks_);
-  total_seconds_ += progress.step_seconds;
-  samples_ += progress.samples;
+  total_seconds_ += record.step_seconds;
+  samples_ += record.samples;
 }
 
 void StepClock::describe(hooks::Finish& finish) const {

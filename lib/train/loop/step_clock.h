@@ -31,10 +31,10 @@ class StepClock {
                double seconds_waited);
   // The times of all ranks. The processes exchange theirs between set_own() and end_step().
   std::span<engine::RankTimes> ranks() { return ranks_; }
-  // Sets the times of `progress`, whose ranks are valid until the next set_own(). If `together`,
+  // Sets the times of `record`, whose ranks are valid until the next set_own(). If `together`,
   // all ranks end the step at once, and the time that a rank has not used is its wait for the
   // others.
-  void end_step(hooks::Progress& progress, bool together);
+  void end_step(hooks::StepRecord& record, bool together);
 
   std::int64_t samples() const { return samples_; }  // the samples of all ranks and steps
   // Sets the sums over all steps.

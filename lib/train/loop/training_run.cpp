@@ -120,39 +120,39 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
   if (outcome.not_finite) {
     throw_not_finite(*outcome.not_finite, context_, checkpointer_.last_checkpoint());
   }
-  hooks::Progress progress = outcome.progress;
-  context_.state.step = context_.state.recorded_step = progress.step;
+  hooks::StepRecord record = outcome.record;
+  context_.state.step = context_.state.recorded_step = record.step;
   context_.state.restored_step = 0;
-  progress.elapsed = context_.elapsed();
+  record.elapsed = context_.elapsed();
   const std::size_t first_rank = job_.group.rank() * job_.engine.count();
   clock_.set_own(first_rank, outcome.times, seconds_waited);
-  DueActions due = agree(outcome, progress);
-  clock_.end_step(progress, job_.group.size() > 1);
-  skipped_updates_ += progress.skipped ? 1 : 0;
-  stages_.updates().after_step(progress);
+  DueActions due = agree(outcome, record);
+  clock_.end_step(record, job_.group.size() > 1);
+  skipped_updates_ += record.skipped ? 1 : 0;
+  stages_.updates().after_step(record);
   devices_.warn();
   const hooks::Request request =
-      context_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
+      context_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(record); });
   due.request = std::max(due.request, agreement_.submit(request));
   return due;
 }
 
 // Returns what is due after the step, the same on all ranks. Replaces this process's shares of
-// loss, accuracy and sample_ids in `progress` by the totals of all ranks.
-DueActions TrainingRun::agree(const StepOutcome& outcome, hooks::Progress& progress) {
+// loss, accuracy and sample_ids in `record` by the totals of all ranks.
+DueActions TrainingRun::agree(const StepOutcome& outcome, hooks::StepRecord& record) {
   StepSummary share;
-  share.loss = progress.loss;
-  share.accuracy = progress.accuracy;
+  share.loss = record.loss;
+  share.accuracy = record.accuracy;
   share.penalty = outcome.penalty;
-  share.due = schedule_.due(state().step, progress.elapsed);
+  share.due = schedule_.due(state().step, record.elapsed);
   share.due.interrupted = context_.servers.stop_requested();
   share.unreadable = !context_.failure.message().empty();
-  share.sample_ids = progress.sample_ids;
+  share.sample_ids = record.sample_ids;
   const StepSummary summary = agreement_.agree(share, clock_.ranks());
   context_.failure.set_any_rank(summary.unreadable);
-  progress.loss = summary.loss + summary.penalty.value_or(0);
-  progress.sample_ids = summary.sample_ids;
-  progress.accuracy = has_classes_ ? summary.accuracy : std::numeric_limits<double>::quiet_NaN();
+  record.loss = summary.loss + summary.penalty.value_or(0);
+  record.sample_ids = summary.sample_ids;
+  record.accuracy = has_classes_ ? summary.accuracy : std::numeric_limits<double>::quiet_NaN();
   return summary.due;
 }
 

@@ -70,7 +70,7 @@ class TrainingRun {
  private:
   // Gives the hooks their saved states, and decides by these whether the run has stopped.
   void restore_hooks();
-  DueActions agree(const StepOutcome& outcome, hooks::Progress& progress);
+  DueActions agree(const StepOutcome& outcome, hooks::StepRecord& record);
 
   Job& job_;
   RunContext context_;

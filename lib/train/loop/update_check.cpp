@@ -73,9 +73,9 @@ void UpdateCheck::begin_stage() {
   if (!watch.parameters.empty()) watches_.push_back(std::move(watch));
 }
 
-void UpdateCheck::after_step(const hooks::Progress& progress) {
-  if (watches_.empty() || progress.skipped || progress.learning_rate == 0) return;
-  learning_rate_ = progress.learning_rate;
+void UpdateCheck::after_step(const hooks::StepRecord& record) {
+  if (watches_.empty() || record.skipped || record.learning_rate == 0) return;
+  learning_rate_ = record.learning_rate;
   for (Watch& watch : watches_) {
     ++watch.updates;
     if (std::ranges::find(kGradientUpdates, watch.updates) != kGradientUpdates.end()) {

@@ -25,7 +25,7 @@ class UpdateCheck {
   // variables and the frozen layers of the stage.
   void begin_stage();
   // Call it after each step. Warns after the last update of a watch.
-  void after_step(const hooks::Progress& progress);
+  void after_step(const hooks::StepRecord& record);
   // Warns of parameters without a change in a run that ends before the last update of a watch.
   void finish();
 

@@ -30,7 +30,7 @@ struct StepSummary {
   std::optional<double> penalty;  // L2 penalty; nothing from a rank without samples
   DueActions due;
   bool unreadable = false;       // true if the data of a later step cannot be read
-  std::uint64_t sample_ids = 0;  // hooks::Progress::sample_ids, the shares summed modulo 2^64
+  std::uint64_t sample_ids = 0;  // hooks::StepRecord::sample_ids, the shares summed modulo 2^64
 
   // The summary is the element-wise sum of the values of all ranks. Ranks other than the chief
   // give zeros for the values that follow from its clock and hooks.

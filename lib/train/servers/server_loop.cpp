@@ -117,15 +117,15 @@ class ServerLoop {
     StepOutcome outcome;
     outcome.penalty = made.penalty;
     outcome.times = {made.times};
-    hooks::Progress& progress = outcome.progress;
-    progress.step = made.pushed.step;
-    progress.epoch = job_.plan.epoch(progress.step);
-    progress.steps = progress.step - run_.state().recorded_step;
-    progress.samples = progress.steps * job_.plan.batch * job_.plan.accumulate;
-    progress.loss = made.loss / static_cast<double>(made.samples);
-    progress.accuracy = static_cast<double>(made.correct) / static_cast<double>(made.samples);
-    progress.learning_rate = made.pushed.learning_rate;
-    progress.staleness = made.pushed.staleness;
+    hooks::StepRecord& record = outcome.record;
+    record.step = made.pushed.step;
+    record.epoch = job_.plan.epoch(record.step);
+    record.steps = record.step - run_.state().recorded_step;
+    record.samples = record.steps * job_.plan.batch * job_.plan.accumulate;
+    record.loss = made.loss / static_cast<double>(made.samples);
+    record.accuracy = static_cast<double>(made.correct) / static_cast<double>(made.samples);
+    record.learning_rate = made.pushed.learning_rate;
+    record.staleness = made.pushed.staleness;
     return outcome;
   }
 

@@ -28,7 +28,7 @@ struct NotFinite {
 // A step whose numbers have arrived.
 struct StepOutcome {
   // Loss and accuracy are this process's share; the times are not filled in.
-  hooks::Progress progress;
+  hooks::StepRecord record;
   std::optional<double> penalty;
   std::optional<NotFinite> not_finite;
   std::vector<backend::PhaseTimes> times;  // one per replica of this process
