@@ -28,10 +28,10 @@ class ThreeInFlight final : public Steps {
   }
   std::optional<StepOutcome> result() override {
     StepOutcome outcome;
-    outcome.progress.step = launched_.front();
-    outcome.progress.samples = 4;
+    outcome.record.step = launched_.front();
+    outcome.record.samples = 4;
     launched_.pop_front();
-    if (outcome.progress.step == not_finite_at_) {
+    if (outcome.record.step == not_finite_at_) {
       outcome.not_finite = NotFinite{"dense", "all", 0.5};
     }
     return outcome;

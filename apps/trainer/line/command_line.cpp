@@ -193,13 +193,6 @@ bool OptionDescription::has_long_name(const std::string& long_name) const {
   return std::ranges::find(long_names, long_name) != long_names.end();
 }
 
-std::vector<std::string> OptionDescription::flags() const {
-  std::vector<std::string> flags;
-  for (const std::string& letter : short_names) flags.push_back("-" + letter);
-  for (const std::string& word : long_names) flags.push_back("--" + word);
-  return flags;
-}
-
 struct CommandLine::Parser {
   CLI::App app;
   int code = kExitOk;

@@ -82,7 +82,12 @@ struct OptionDescription {
 
   bool has_long_name(const std::string& long_name) const;
   // Returns the names with their dashes, the short ones first.
-  std::vector<std::string> flags() const;
+  std::vector<std::string> flags() const {
+    std::vector<std::string> flags;
+    for (const std::string& letter : short_names) flags.push_back("-" + letter);
+    for (const std::string& word : long_names) flags.push_back("--" + word);
+    return flags;
+  }
 };
 
 struct CommandDescription {
