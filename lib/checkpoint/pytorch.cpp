@@ -129,14 +129,13 @@ class PyTorchReader {
     const auto pickle = std::ranges::find_if(members, is_object);
     const std::string root = pickle->name.substr(0, pickle->name.size() - "data.pkl"sv.size());
     std::map<std::string, const ZipMember*> by_name;
-    for (const ZipMember& member : members) {
-      if (member.method != kZipStored) {
-        fail("is a compressed archive, and torch.save() stores; save the file again");
-      }
-      by_name[member.name] = &member;
-    }
+    for (const ZipMember& member : members) by_name[member.name] = &member;
     if (by_name.contains(root + "constants.pkl")) {
       fail("is a TorchScript program; save the state_dict() of its module with torch.save()");
+    }
+    for (const ZipMember& member : members) {
+      if (member.method == kZipStored) continue;
+      fail("is a compressed archive, and torch.save() does not compress; save the file again");
     }
     pickle_ = read_pickle(file_, pickle->data, pickle->data + pickle->packed, path_);
     read_storages();

@@ -130,7 +130,7 @@ TEST_CASE("read_weights rejects files of PyTorch that hold something other than 
         std::tuple{"training.pth", "ema",
                    "has no state dict 'ema', which model.weights_entry "
                    "names; it has state_dict, model_ema"}}) {
-    CAPTURE(name);
+    CAPTURE(std::string(name));
     CHECK_THROWS_WITH_AS(read_weights(file(name), {entry}), doctest::Contains(reason), DataError);
   }
   const TemporaryFolder folder;
