@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
+#include "commands/predict/labels.h"
 #include "commands/predict/prediction_writer.h"
 #include "commands/predict/sheet.h"
 #include "data/samples/splits.h"

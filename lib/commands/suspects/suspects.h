@@ -11,19 +11,10 @@
 #include "base/files/files.h"
 #include "base/notice.h"
 #include "base/spelling.h"
+#include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
-#include "inference/open_model/open_model.h"
 
 namespace trainer::commands {
-
-// The runs that judge images: one run, or the runs of a folder of `crossval`.
-struct JudgingRuns {
-  Path folder;
-  bool is_crossval = false;
-  std::vector<Path> runs;
-};
-// Throws DataError if the folder is neither, or crossval has not finished.
-JudgingRuns find_judging_runs(const Path& folder);
 
 enum class SuspectReason {
   kWrongLabel,        // see wrong_labels.h
@@ -51,7 +42,7 @@ struct Suspects {
   std::vector<Suspect> list;  // sorted by reason, then by score or group of copies
   bool by_crossval = false;
   std::int64_t images = 0, judged = 0;
-  std::int64_t unknown = 0;  // judged samples that are not among the images of the config
+  std::int64_t unknown = 0;  // see JudgedImages
   std::int64_t wrong_labels = 0;
   // Groups of images that show the same picture and have several labels, or are in several splits.
   std::vector<std::vector<std::size_t>> copies;
