@@ -116,222 +116,78 @@ class Unpickler {
   }
 
  private:
-  void run(char opcode) {
-    if (!push_constant(opcode) && !push_text(opcode) && !collect(opcode) && !use_memo(opcode) &&
-        !call(opcode) && !change_stack(opcode)) {
-      in_.fail(concat("opcode ", escaped({&opcode, 1}), " is not one of those that are read"));
+  void run(char code) {
+    using U = Unpickler;
+    struct Opcode {
+      char code;
+      void (*run)(U&);
+    };
+    static constexpr Opcode kOpcodes[] = {
+        // Numbers and texts.
+        {'N', [](U& u) { u.push({Kind::kNone}); }},
+        {'\x88', [](U& u) { u.push_integer(1, Kind::kBool); }},
+        {'\x89', [](U& u) { u.push_integer(0, Kind::kBool); }},
+        {'J', [](U& u) { u.push_integer(static_cast<std::int32_t>(u.in_.read_number(4))); }},
+        {'K', [](U& u) { u.push_integer(static_cast<std::int64_t>(u.in_.read_number(1))); }},
+        {'M', [](U& u) { u.push_integer(static_cast<std::int64_t>(u.in_.read_number(2))); }},
+        {'\x8a', [](U& u) { u.push_long(u.in_.read_number(1)); }},
+        {'\x8b', [](U& u) { u.push_long(u.in_.read_number(4)); }},
+        {'G', [](U& u) { u.push_real(); }},
+        {'U', [](U& u) { u.push_string(Kind::kText, 1); }},
+        {'\x8c', [](U& u) { u.push_string(Kind::kText, 1); }},
+        {'T', [](U& u) { u.push_string(Kind::kText, 4); }},
+        {'X', [](U& u) { u.push_string(Kind::kText, 4); }},
+        {'\x8d', [](U& u) { u.push_string(Kind::kText, 8); }},
+        {'C', [](U& u) { u.push_string(Kind::kBytes, 1); }},
+        {'B', [](U& u) { u.push_string(Kind::kBytes, 4); }},
+        {'\x8e', [](U& u) { u.push_string(Kind::kBytes, 8); }},
+        // Collections.
+        {'}', [](U& u) { u.push({Kind::kDict}); }},
+        {']', [](U& u) { u.push({Kind::kList}); }},
+        {')', [](U& u) { u.push({Kind::kTuple}); }},
+        {'\x8f', [](U& u) { u.push({Kind::kSet}); }},
+        {'\x85', [](U& u) { u.push_items(Kind::kTuple, u.pop_items(1)); }},
+        {'\x86', [](U& u) { u.push_items(Kind::kTuple, u.pop_items(2)); }},
+        {'\x87', [](U& u) { u.push_items(Kind::kTuple, u.pop_items(3)); }},
+        {'t', [](U& u) { u.push_items(Kind::kTuple, u.pop_marked()); }},
+        {'l', [](U& u) { u.push_items(Kind::kList, u.pop_marked()); }},
+        {'d', [](U& u) { u.push_items(Kind::kDict, u.pop_marked()); }},
+        {'\x91', [](U& u) { u.push_items(Kind::kSet, u.pop_marked()); }},
+        {'a', [](U& u) { u.add_items(u.pop_items(1), Kind::kList); }},
+        {'s', [](U& u) { u.add_items(u.pop_items(2), Kind::kDict); }},
+        {'e', [](U& u) { u.add_items(u.pop_marked(), Kind::kList); }},
+        {'u', [](U& u) { u.add_items(u.pop_marked(), Kind::kDict); }},
+        {'\x90', [](U& u) { u.add_items(u.pop_marked(), Kind::kSet); }},
+        // Names and calls.
+        {'c', [](U& u) { u.push_named(); }},
+        {'\x93', [](U& u) { u.push_named_by_texts(); }},
+        {'R', [](U& u) { u.push_call(u.pop_items(2)); }},
+        {'\x81', [](U& u) { u.push_call(u.pop_items(2)); }},
+        {'\x92', [](U& u) { u.push_call(u.pop_items(3)); }},
+        {'b', [](U& u) { u.set_state(u.pop()); }},
+        {'Q', [](U& u) { u.push_items(Kind::kPersistent, u.pop_items(1)); }},
+        // The memo and the stack.
+        {'q', [](U& u) { u.remember(u.in_.read_number(1)); }},
+        {'r', [](U& u) { u.remember(u.in_.read_number(4)); }},
+        {'\x94', [](U& u) { u.remember(u.memo_.size()); }},
+        {'h', [](U& u) { u.push_remembered(u.in_.read_number(1)); }},
+        {'j', [](U& u) { u.push_remembered(u.in_.read_number(4)); }},
+        {'\x80', [](U& u) { u.check_protocol(u.in_.read_number(1)); }},
+        {'\x95', [](U& u) { u.in_.read_number(8); }},  // the length of a frame
+        {'(', [](U& u) { u.marks_.push_back(u.stack_.size()); }},
+        {'0', [](U& u) { u.pop(); }},
+        {'1', [](U& u) { u.pop_marked(); }},
+        {'2', [](U& u) { u.stack_.push_back(u.top()); }},
+    };
+    const auto* opcode = std::ranges::find(kOpcodes, code, &Opcode::code);
+    if (opcode == std::end(kOpcodes)) {
+      in_.fail(concat("opcode ", escaped({&code, 1}), " is not one of those that are read"));
     }
+    opcode->run(*this);
   }
 
-  // Each of the functions below returns false for an opcode of another.
-
-  bool push_constant(char opcode) {
-    switch (opcode) {
-      case 'N':
-        push({});
-        break;
-      case '\x88':
-        push_integer(1, Kind::kBool);
-        break;
-      case '\x89':
-        push_integer(0, Kind::kBool);
-        break;
-      case 'J':
-        push_integer(static_cast<std::int32_t>(in_.read_number(4)));
-        break;
-      case 'K':
-        push_integer(static_cast<std::int64_t>(in_.read_number(1)));
-        break;
-      case 'M':
-        push_integer(static_cast<std::int64_t>(in_.read_number(2)));
-        break;
-      case '\x8a':
-        push_long(in_.read_number(1));
-        break;
-      case '\x8b':
-        push_long(in_.read_number(4));
-        break;
-      case 'G': {
-        PickleValue value{Kind::kReal};
-        value.real = std::bit_cast<double>(__builtin_bswap64(in_.read_number(8)));
-        push(std::move(value));
-        break;
-      }
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool push_text(char opcode) {
-    switch (opcode) {
-      case 'U':
-      case '\x8c':
-        push_string(Kind::kText, 1);
-        break;
-      case 'T':
-      case 'X':
-        push_string(Kind::kText, 4);
-        break;
-      case '\x8d':
-        push_string(Kind::kText, 8);
-        break;
-      case 'C':
-        push_string(Kind::kBytes, 1);
-        break;
-      case 'B':
-        push_string(Kind::kBytes, 4);
-        break;
-      case '\x8e':
-        push_string(Kind::kBytes, 8);
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool collect(char opcode) {
-    switch (opcode) {
-      case '}':
-        push({Kind::kDict});
-        break;
-      case ']':
-        push({Kind::kList});
-        break;
-      case ')':
-        push({Kind::kTuple});
-        break;
-      case '\x8f':
-        push({Kind::kSet});
-        break;
-      case '\x85':
-        push_items(Kind::kTuple, pop_items(1));
-        break;
-      case '\x86':
-        push_items(Kind::kTuple, pop_items(2));
-        break;
-      case '\x87':
-        push_items(Kind::kTuple, pop_items(3));
-        break;
-      case 't':
-        push_items(Kind::kTuple, pop_marked());
-        break;
-      case 'l':
-        push_items(Kind::kList, pop_marked());
-        break;
-      case 'd':
-        push_items(Kind::kDict, pop_marked());
-        break;
-      case '\x91':
-        push_items(Kind::kSet, pop_marked());
-        break;
-      case 'a':
-        add_items(pop_items(1), Kind::kList);
-        break;
-      case 's':
-        add_items(pop_items(2), Kind::kDict);
-        break;
-      case 'e':
-        add_items(pop_marked(), Kind::kList);
-        break;
-      case 'u':
-        add_items(pop_marked(), Kind::kDict);
-        break;
-      case '\x90':
-        add_items(pop_marked(), Kind::kSet);
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool use_memo(char opcode) {
-    switch (opcode) {
-      case 'q':
-        memo_[in_.read_number(1)] = top();
-        break;
-      case 'r':
-        memo_[in_.read_number(4)] = top();
-        break;
-      case '\x94': {
-        const std::uint64_t number = memo_.size();
-        memo_[number] = top();
-        break;
-      }
-      case 'h':
-        push_remembered(in_.read_number(1));
-        break;
-      case 'j':
-        push_remembered(in_.read_number(4));
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool call(char opcode) {
-    switch (opcode) {
-      case 'c': {
-        const std::string module = in_.read_line();
-        push_global(module, in_.read_line());
-        break;
-      }
-      case '\x93': {
-        const std::vector<Index> names = pop_items(2);
-        if (value(names[0]).kind != Kind::kText || value(names[1]).kind != Kind::kText) {
-          in_.fail("the name of a class is not text");
-        }
-        push_global(std::string(value(names[0]).text), std::string(value(names[1]).text));
-        break;
-      }
-      case 'R':
-      case '\x81':
-        push_call(pop_items(2));
-        break;
-      case '\x92':
-        push_call(pop_items(3));
-        break;
-      case 'b':
-        set_state(pop());
-        break;
-      case 'Q':
-        push_items(Kind::kPersistent, pop_items(1));
-        break;
-      default:
-        return false;
-    }
-    return true;
-  }
-
-  bool change_stack(char opcode) {
-    switch (opcode) {
-      case '\x80':
-        if (const std::uint64_t protocol = in_.read_number(1); protocol > 5) {
-          in_.fail(concat("protocol ", protocol, " is newer than 5"));
-        }
-        break;
-      case '\x95':
-        in_.read_number(8);
-        break;  // the length of a frame
-      case '(':
-        marks_.push_back(stack_.size());
-        break;
-      case '0':
-        pop();
-        break;
-      case '1':
-        pop_marked();
-        break;
-      case '2':
-        stack_.push_back(top());
-        break;
-      default:
-        return false;
-    }
-    return true;
+  void check_protocol(std::uint64_t protocol) const {
+    if (protocol > 5) in_.fail(concat("protocol ", protocol, " is newer than 5"));
   }
 
   PickleValue& value(Index index) { return pickle_.values[index]; }
@@ -359,6 +215,11 @@ class Unpickler {
     }
     push(std::move(value));
   }
+  void push_real() {
+    PickleValue value{Kind::kReal};
+    value.real = std::bit_cast<double>(__builtin_bswap64(in_.read_number(8)));
+    push(std::move(value));
+  }
   void push_string(Kind kind, int length_bytes) {
     PickleValue value{kind};
     value.text = in_.read(in_.read_number(length_bytes));
@@ -370,10 +231,23 @@ class Unpickler {
     value.items = std::move(items);
     push(std::move(value));
   }
+  void remember(std::uint64_t number) { memo_[number] = top(); }
   void push_remembered(std::uint64_t number) {
     const auto found = memo_.find(number);
     if (found == memo_.end()) in_.fail(concat("value ", number, " is used before it is stored"));
     stack_.push_back(found->second);
+  }
+  void push_named() {
+    const std::string module = in_.read_line();
+    push_global(module, in_.read_line());
+  }
+  void push_named_by_texts() {
+    const std::vector<Index> names = pop_items(2);
+    const PickleValue &module = value(names[0]), &name = value(names[1]);
+    if (module.kind != Kind::kText || name.kind != Kind::kText) {
+      in_.fail("the name of a class is not text");
+    }
+    push_global(std::string(module.text), std::string(name.text));
   }
   void push_global(const std::string& module, const std::string& name) {
     if (is_dangerous(module, name)) {
