@@ -41,11 +41,12 @@ class Tracking {
   const std::string& url() const { return url_; }
   void stop() { server_.stop(); }
 
-  // The requests so far, in order; those of one call, if it is not "".
+  // The requests so far, in order; those of one call, if it is not "". The server may be writing
+  // the last line, which then has no end yet.
   std::vector<Json> requests(const std::string& call = "") const {
     std::vector<Json> found;
     std::ifstream lines(folder_.path() / "log");
-    for (std::string line; std::getline(lines, line);) {
+    for (std::string line; std::getline(lines, line) && !lines.eof();) {
       Json request = Json::parse(line);
       if (call.empty() || request["call"] == call) found.push_back(std::move(request));
     }
