@@ -403,11 +403,13 @@ class PyTorchReader {
     }
     for (const auto& [key, users] : by_storage) {
       std::vector<float> all = read_storage(storages_.at(key));
+      const View& first = views_[users.front()];
+      if (users.size() == 1 && is_contiguous(first) && count_elements(first) == all.size()) {
+        result_.tensors[users.front()].values = std::move(all);
+        continue;
+      }
       for (const std::size_t user : users) {
-        const View& view = views_[user];
-        const bool is_whole = is_contiguous(view) && count_elements(view) == all.size();
-        std::vector<float>& values = result_.tensors[user].values;
-        values = is_whole && users.size() == 1 ? std::move(all) : gather(view, all);
+        result_.tensors[user].values = gather(views_[user], all);
       }
     }
   }
