@@ -1,6 +1,7 @@
 // Reads pickles, in which PyTorch stores Python objects, without running code: a call of a Python
 // function becomes a value that names the function and holds its arguments. The opcodes are those
 // of https://github.com/python/cpython/blob/main/Lib/pickletools.py that protocols 2 to 5 write.
+// Reasons: lib/decisions/checkpoint.md#calls-in-a-pickle-are-values.
 #pragma once
 
 #include <cstdint>
