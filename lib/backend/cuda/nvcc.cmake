@@ -1,0 +1,25 @@
+# Finds nvcc, and sets `reason` to why it cannot compile the kernels; empty where it can, or where there is none.
+#
+# CMake ends the configuration where nvcc does not know a GPU of CMAKE_CUDA_ARCHITECTURES (100 came with CUDA 12.8), so that
+# its version is read before the language is enabled.
+function(check_nvcc reason)
+  set(${reason} "" PARENT_SCOPE)
+  set(command ${CMAKE_CUDA_COMPILER})
+  if(NOT command)
+    separate_arguments(command UNIX_COMMAND "$ENV{CUDACXX}")
+  endif()
+  if(NOT command)
+    find_program(TRAINER_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
+    set(command ${TRAINER_NVCC})
+  endif()
+  if(NOT command)
+    return()
+  endif()
+  execute_process(COMMAND ${command} --version OUTPUT_VARIABLE text ERROR_QUIET)
+  list(JOIN command " " command)
+  if(NOT text MATCHES "release ([0-9]+\\.[0-9]+)")
+    set(${reason} "${command} --version does not print a release of CUDA" PARENT_SCOPE)
+  elseif(CMAKE_MATCH_1 VERSION_LESS 12.8)
+    set(${reason} "${command} is of CUDA ${CMAKE_MATCH_1} and the kernels need 12.8 or newer" PARENT_SCOPE)
+  endif()
+endfunction()
