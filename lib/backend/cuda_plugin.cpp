@@ -99,6 +99,7 @@ CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
                                " of the interface, this program has version ",
                                cuda::kPluginInterface, "; ", install));
     }
+    library.require("trainer_cuda_libraries", libraries_);
     library.require("trainer_cuda_list", list_);
     library.require("trainer_cuda_open", open_);
   } catch (const DeviceError& error) {
@@ -111,6 +112,12 @@ std::vector<Gpu> CudaPlugin::gpus() const {
   list_(survey);
   if (survey.status != 0 || survey.gpus.empty()) throw explain(survey);
   return std::move(survey.gpus);
+}
+
+std::string CudaPlugin::describe_libraries(bool with_nccl) const {
+  std::string text;
+  libraries_(with_nccl, text);
+  return text;
 }
 
 std::vector<std::unique_ptr<Backend>> CudaPlugin::open(const DeviceOptions& options) const {

@@ -41,10 +41,13 @@ class CudaPlugin {
 
   // Lists the GPUs, at least one. Throws NoGpu, or DeviceError if a GPU does not answer.
   std::vector<Gpu> gpus() const;
+  // Returns describe_libraries() (open.h).
+  std::string describe_libraries(bool with_nccl) const;
   // Opens a backend for each of options.gpus, or for the planned GPU. Throws DeviceError.
   std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
 
  private:
+  cuda::LibrariesFunction* libraries_ = nullptr;
   cuda::ListFunction* list_ = nullptr;
   cuda::OpenFunction* open_ = nullptr;
 };

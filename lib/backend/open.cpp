@@ -96,6 +96,10 @@ GpuList list_gpus(const Platform& platform) {
   return list;
 }
 
+std::string describe_libraries(const Platform& platform, bool with_nccl) {
+  return CudaPlugin(platform.cuda_plugin).describe_libraries(with_nccl);
+}
+
 namespace {
 
 // Returns the config's number or list of GPUs; "" if the config names none.

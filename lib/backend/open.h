@@ -98,6 +98,11 @@ struct GpuList {
 // no GPU.
 GpuList list_gpus(const Platform& platform);
 
+// Returns the versions of the libraries of the CUDA backend and of the driver, and how they differ
+// from the set that was checked. `with_nccl` loads NCCL, which several GPUs need. Throws
+// DeviceError.
+std::string describe_libraries(const Platform& platform, bool with_nccl);
+
 // Returns the same devices with every sum in another order, one for each small `variant` from 0 on,
 // so that further runs show how much rounding changes a model; empty if a backend has only one
 // order.

@@ -77,11 +77,17 @@ bool share_gpu(const Parallel& parallel) {
 
 }  // namespace
 
+bool uses_nccl(const Parallel& parallel, const backend::Platform& platform, std::int64_t workers) {
+  return parallel.replicas * workers > 1 && !share_gpu(parallel) && uses_gpus(parallel, platform);
+}
+
 std::string describe_sums(const Parallel& parallel, const backend::Platform& platform,
                           std::int64_t workers) {
   if (parallel.replicas * workers == 1) return "";
   if (uses_gpus(parallel, platform)) {
-    if (share_gpu(parallel)) return "by kernels of the GPU that replicas share";
+    if (!uses_nccl(parallel, platform, workers)) {
+      return "by kernels of the GPU that replicas share";
+    }
     return "by NCCL, which chooses ring, tree or another algorithm for each size by the "
            "connections";
   }

@@ -29,6 +29,9 @@ backend::DeviceOptions device_options(const config::Parallel& parallel,
 
 // Returns whether the config's replicas run on GPUs of this machine. Opens the CUDA backend.
 bool uses_gpus(const config::Parallel& parallel, const backend::Platform& platform);
+// Returns whether NCCL sums the gradients of the replicas of `workers` processes.
+bool uses_nccl(const config::Parallel& parallel, const backend::Platform& platform,
+               std::int64_t workers = 1);
 // Returns how the gradients of the replicas of `workers` processes are summed, as the end of
 // "gradients are summed ..."; "" with one replica.
 std::string describe_sums(const config::Parallel& parallel, const backend::Platform& platform,

@@ -170,6 +170,7 @@ struct TerminalFacts {
   WallClock clock;                      // the time at the start of lines that are not rewritten
   std::function<void()> output_closed;  // called once, when the reader of the output has gone
   std::string origin = {};     // the second line of a run: its devices, program, host and data
+  std::string libraries = {};  // the third line, of a run on GPUs: the versions of their libraries
   double min_log_seconds = 0;  // the time between two lines of steps that are not rewritten
 };
 // Writes for a terminal: a progress line on a TTY, with means over the epoch so far, otherwise

@@ -197,6 +197,7 @@ class ProgressHook : public Hook {
          << info.global_batch << " samples, " << grouped(info.steps_per_epoch)
          << " per epoch, run folder " << folder_ << '\n';
     if (!facts_.origin.empty()) out_ << printable(facts_.origin) << '\n';
+    if (!facts_.libraries.empty()) out_ << printable(facts_.libraries) << '\n';
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
     } else if (info.replicas > 1) {

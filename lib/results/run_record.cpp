@@ -70,6 +70,8 @@ void fields(FieldVisitor& v, RunRecord& record) {
   v("machine", record.machine, "Caches and memory that the cores share.");
   v("device", record.device, "The device, and versions of its libraries.");
   v("on_cpu", record.on_cpu, "Whether the run trains on the CPU.");
+  v.when_present("libraries", record.libraries,
+                 "Versions of the libraries and the driver of the GPUs.");
   v("model", record.model, "The backbone, the layers and the number of parameters.");
   v("data", record.data, "Fingerprint of the training split.");
   v("base", record.base, "The folder to which relative paths belong, relative to the run folder.");

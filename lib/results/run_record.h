@@ -61,9 +61,10 @@ struct RunRecord {
   std::string machine;          // the caches and memory that these cores share
   std::string device;           // name, and versions of its libraries
   bool on_cpu = true;
-  std::string model;  // the backbone, the layers and the parameters
-  std::string data;   // the fingerprint of the training split
-  std::string base;   // the folder to which relative paths belong, relative to the run folder
+  std::optional<std::string> libraries;  // versions of the GPU libraries and driver
+  std::string model;                     // the backbone, the layers and the parameters
+  std::string data;                      // the fingerprint of the training split
+  std::string base;  // the folder to which relative paths belong, relative to the run folder
   std::vector<std::pair<std::string, SplitSize>> splits;
   std::vector<Notice> data_notices;  // the notices that were printed at the start
   // The bytes that the model takes on the device of a replica, by purpose.

@@ -12,7 +12,7 @@ namespace trainer::backend::cuda {
 
 // Must be raised when a declaration changes that both sides use: here, in backend/backend.h, and in
 // the headers that these include.
-inline constexpr int kPluginInterface = 12;
+inline constexpr int kPluginInterface = 13;
 
 // The facts that the CUDA runtime reports about this machine.
 struct GpuSurvey {
@@ -26,6 +26,7 @@ struct GpuSurvey {
 };
 
 using InterfaceFunction = int();
+using LibrariesFunction = void(bool with_nccl, std::string& text);
 using ListFunction = void(GpuSurvey& survey);
 using OpenFunction = void(const DeviceOptions& options,
                           std::vector<std::unique_ptr<Backend>>& backends);
@@ -35,6 +36,9 @@ using OpenFunction = void(const DeviceOptions& options,
 extern "C" {
 // kPluginInterface of the library. The only function that may be called when it is another.
 trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
+// Sets `text` to the versions of the libraries, and to how they differ from the ones that were
+// checked. `with_nccl` loads NCCL. Throws DeviceError if that fails.
+trainer::backend::cuda::LibrariesFunction trainer_cuda_libraries;
 // Throws DeviceError when a GPU that was counted cannot be asked what it is.
 trainer::backend::cuda::ListFunction trainer_cuda_list;
 // A backend for each of options.gpus, which are indices of trainer_cuda_list's, or any numbers with

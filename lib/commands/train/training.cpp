@@ -78,13 +78,19 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   context.warn(lock->warning());
   train::prepare_run_folder(job.run, job.config, job.start);
   context.warn(train::sync_warning(job.run));
+  std::string libraries;
+  if (!job.engine.backend().reads_host_memory()) {
+    libraries = backend::describe_libraries(
+        training.platform,
+        engine::uses_nccl(job.config.parallel, training.platform, job.group.size()));
+  }
   job.hooks = hooks::make_hooks(
       job.config, context.out,
       {context.out_is_terminal,
        arguments.quiet,
        arguments.json,
        {context.columns, std::chrono::system_clock::now, train::SignalWatch::output_closed,
-        describe_session(job), training.has_log_every ? 0 : kMinLogSeconds},
+        describe_session(job), libraries, training.has_log_every ? 0 : kMinLogSeconds},
        context.warn,
        [&job] { return draw_first_samples(job); }});
   job.hooks.insert(job.hooks.begin(),
@@ -95,7 +101,8 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
         [&engine = job.engine] { return engine.replica().parameters_sha256(); }, context.warn));
   }
   const std::vector<model::LayerRow> layers = model::layer_table(training.model);
-  const results::RunRecord origin = make_origin(job, layers);
+  results::RunRecord origin = make_origin(job, layers);
+  if (!libraries.empty()) origin.libraries = libraries;
   job.hooks.push_back(hooks::make_run_record_hook(origin, context.warn));
   if (!job.config.run.mlflow.empty()) {
     hooks::MlflowOptions options;

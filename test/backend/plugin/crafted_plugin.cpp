@@ -73,6 +73,10 @@ void trainer_cuda_list(trainer::backend::cuda::GpuSurvey& survey) {
   if (survey.status == -1) throw trainer::DeviceError("crafted GPU 0 does not answer");
 }
 
+void trainer_cuda_libraries(bool with_nccl, std::string& text) {
+  text = with_nccl ? "crafted libraries with NCCL" : "crafted libraries";
+}
+
 #ifndef CRAFTED_WITHOUT_OPEN
 void trainer_cuda_open(const trainer::backend::DeviceOptions& options,
                        std::vector<std::unique_ptr<trainer::backend::Backend>>& backends) {

@@ -1,5 +1,6 @@
 // The entry points of the CUDA backend on the real CUDA runtime, with nothing behind them.
 #include "backend/cuda/backend.h"
+#include "backend/cuda/plugin.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -9,3 +10,5 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
 }
 
 }  // namespace trainer::backend::cuda
+
+void trainer_cuda_libraries(bool, std::string&) {}

@@ -5,9 +5,9 @@
 namespace trainer::backend::cuda {
 
 const NcclApi& nccl() {
-  static const NcclApi api{ncclGetUniqueId,    ncclCommInitRankConfig, ncclCommGetAsyncError,
-                           ncclCommAbort,      ncclAllReduce,          ncclAllGather,
-                           ncclGetErrorString, ncclGetLastError};
+  static const NcclApi api{ncclGetVersion,        ncclGetUniqueId,    ncclCommInitRankConfig,
+                           ncclCommGetAsyncError, ncclCommAbort,      ncclAllReduce,
+                           ncclAllGather,         ncclGetErrorString, ncclGetLastError};
   return api;
 }
 

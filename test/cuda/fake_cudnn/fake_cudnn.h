@@ -33,8 +33,8 @@ class OpenDescriptor {
 
 // How the libraries behave. Tests change it while nothing else runs, and put it back.
 struct LibrarySettings {
-  std::size_t cudnn_version = 91900;
-  std::size_t cublas_version = 130000;
+  std::size_t cudnn_version = 91900;  // or TRAINER_FAKE_CUDNN_VERSION of the environment
+  std::size_t cublas_version = 130100;
   // True if precompiled engines take convolutions with a bias, and algorithms take epilogues.
   bool fuses = true;
   // Bytes that cuBLASLt's algorithms and the engine with tensor cores need; the others need less.

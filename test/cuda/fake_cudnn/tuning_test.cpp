@@ -233,7 +233,7 @@ TEST_CASE("tuning: a choice is kept for its device, version, shape and precision
   fake::settings().cudnn_version = 92800;
   CHECK(convolve(problem) > 0);
   CHECK(multiply(product) == 0);
-  fake::settings().cublas_version = 130100;
+  fake::settings().cublas_version = 130200;
   CHECK(multiply(product) > 0);
   CHECK(tuned.warnings.empty());
 }
@@ -285,7 +285,7 @@ TEST_CASE("tuning: damaged files and files of something else are named, ignored 
     {
       const fake::KeepSettings keep;
       fake::settings().cudnn_version = 92800;
-      fake::settings().cublas_version = 130100;
+      fake::settings().cublas_version = 130200;
       convolution ? other.convolution(usual_convolution()) : other.product(usual_product());
     }
     const std::string foreign = read_text_file(only_file(other));

@@ -21,6 +21,8 @@
 //   TRAINER_FAKE_CUDA_EAGER        1: an operation runs as soon as it may, not as late
 //   TRAINER_FAKE_CUDA_DEVICES      devices; 2, at most 16
 //   TRAINER_FAKE_CUDA_PEER_ACCESS  0: the devices of a communicator have none; 1
+//   TRAINER_FAKE_CUDA_DRIVER       what cudaDriverGetVersion reports; CUDART_VERSION
+//   TRAINER_FAKE_NCCL_VERSION      what ncclGetVersion reports; NCCL_VERSION_CODE
 //   TRAINER_FAKE_CUDA_MEMORY       bytes of each device; 2 GiB
 //   TRAINER_FAKE_CUDA_QUEUE        operations that may wait in the streams of a device; 1024
 //   TRAINER_FAKE_NCCL_CONNECT      1: the first call of a communicator waits for those of the other

@@ -7,6 +7,7 @@
 namespace trainer::backend::cuda {
 
 struct NcclApi {
+  decltype(&ncclGetVersion) get_version = nullptr;
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRankConfig) init_rank = nullptr;
   decltype(&ncclCommGetAsyncError) get_async_error = nullptr;

@@ -19,6 +19,7 @@ NcclApi load() {
   library.require("ncclAllGather", api.all_gather);
   library.require("ncclGetErrorString", api.error_string);
   library.require("ncclGetLastError", api.last_error);
+  library.require("ncclGetVersion", api.get_version);
   return api;
 }
 
