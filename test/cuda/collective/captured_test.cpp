@@ -53,8 +53,12 @@ class Step {
       rank_.collective->end_capture();
     });
   }
-  void replay() {
-    rank_.collective->replay(rank_.queue(), [this] { graph_->launch(rank_.queue()); });
+  void replay(std::latch* before = nullptr, std::latch* after = nullptr) {
+    rank_.collective->replay(rank_.queue(), [=, this] {
+      if (before != nullptr) before->wait();
+      graph_->launch(rank_.queue());
+      if (after != nullptr) after->count_down();
+    });
   }
   Values values() { return rank_.download(values_, 2 * kCount); }
 
@@ -275,6 +279,28 @@ TEST_CASE("NcclCollective: a call of NCCL that waits for a rank ends after paral
       CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
       CHECK(has(outcome.error, "for 0.5 s, the limit of parallel.timeout"));
     }
+  }
+}
+
+// Rank 1 captures and launches last, with nothing in between that waits for its device.
+TEST_CASE("CallGraph: the first launch waits for no rank that has launched before") {
+  const ShortDeadlock deadlock;
+  for (int seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    const FakeMachine machine(seed);
+    std::latch captured(1), launched(1);
+    const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
+      const bool first = rank.rank() == 0;
+      Step step(rank);
+      step.enqueue();  // connects the ranks
+      if (!first) captured.wait();
+      step.capture();
+      if (first) rank.stream->synchronize();
+      if (first) captured.count_down();
+      step.replay(first ? nullptr : &launched, first ? &launched : nullptr);
+      CHECK(step.values() == Values(2 * kCount, 6));
+    });
+    for (const Outcome& outcome : outcomes) CHECK(outcome.error == "");
   }
 }
 

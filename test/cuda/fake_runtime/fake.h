@@ -74,7 +74,7 @@ void fail(const std::string& function, int n, const std::string& error);
 
 // The calls of a function of CUDA since the start or reset().
 long count_calls(const std::string& function);
-// The calls that allocate or free memory, or instantiate a graph, which does: those of
+// The calls that allocate or free memory, or instantiate or upload a graph, which do: those of
 // wait_for_peers() (world.h).
 long count_memory_calls();
 

@@ -1,9 +1,15 @@
-// Graphs that were captured: instantiated, launched again and again, destroyed.
+// Graphs that were captured: instantiated, uploaded, launched again and again, destroyed.
 //
 // Follows CUDA Runtime API 13.0, "Graph Management": cudaGraphInstantiate (the graph may be
 // destroyed after), cudaGraphLaunch ("ordered behind both any previous work in stream and any
-// previous launches of graphExec"; it may wait: stream.cpp), cudaGraphDestroy,
+// previous launches of graphExec"; it may wait: stream.cpp), cudaGraphUpload ("uploads graphExec to
+// the device in stream without executing it", ordered like a launch), cudaGraphDestroy,
 // cudaGraphExecDestroy.
+//
+// The first launch uploads a graph whose upload has not ended, which is a memory call (peers.cpp):
+// openxla/xla#37936 (ranks that create graphs while others run collectives wait for ever), NCCL
+// User Guide, "Using NCCL with CUDA Graphs". The manual does not say when an upload allocates. Here
+// it may be as late as its turn in the stream.
 #include <algorithm>
 
 #include "cuda/fake_runtime/world.h"
@@ -43,22 +49,54 @@ cudaError_t instantiate(Lock& lock, cudaGraphExec_t* exec, cudaGraph_t graph) {
   return cudaSuccess;
 }
 
-cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
+std::vector<OperationPtr> earlier_use(const CUgraphExec_st& exec) {
+  return exec.last ? std::vector{exec.last} : std::vector<OperationPtr>();
+}
+
+// What a call that uses a graph in a stream begins with. `upload` names the memory call that it is;
+// empty: none.
+cudaError_t begin_use(Lock& lock, cudaGraphExec_t exec, CUstream_st* stream,
+                      const std::string& upload) {
   World& w = world();
-  if (const cudaError_t e = begin(w, "cudaGraphLaunch")) return e;
-  CUstream_st* stream = find_stream(w, handle);
   if (!stream) return cudaErrorInvalidResourceHandle;
-  if (w.graph_execs.count(exec) == 0) return cudaErrorInvalidValue;
   if (stream->capture) {
     invalidate(*stream->capture);
     return cudaErrorStreamCaptureUnsupported;
   }
   if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
+  if (!upload.empty()) {
+    if (const cudaError_t e = wait_for_peers(lock, upload, stream->device)) return e;
+  }
   if (const cudaError_t e = begin_launch(lock, stream->device, "")) return e;
   if (const cudaError_t e = wait_for_room(lock, stream->device)) return e;
-  std::vector<OperationPtr> earlier;
-  if (exec->last) earlier.push_back(exec->last);
-  const auto first = append(w, *stream, marker("begin of a graph", stream->device), earlier);
+  return w.graph_execs.count(exec) == 0 ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+cudaError_t upload(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
+  World& w = world();
+  if (const cudaError_t e = begin(w, "cudaGraphUpload")) return e;
+  if (w.graph_execs.count(exec) == 0) return cudaErrorInvalidValue;
+  CUstream_st* stream = find_stream(w, handle);
+  if (const cudaError_t e = begin_use(lock, exec, stream, "cudaGraphUpload")) return e;
+  exec->upload =
+      append(w, *stream, marker("upload of a graph", stream->device), earlier_use(*exec));
+  exec->last = exec->upload;
+  run_eagerly(lock);
+  return cudaSuccess;
+}
+
+cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
+  World& w = world();
+  if (const cudaError_t e = begin(w, "cudaGraphLaunch")) return e;
+  if (w.graph_execs.count(exec) == 0) return cudaErrorInvalidValue;
+  CUstream_st* stream = find_stream(w, handle);
+  const bool is_uploaded = exec->was_launched || (exec->upload && exec->upload->done);
+  const cudaError_t began =
+      begin_use(lock, exec, stream, is_uploaded ? "" : "the first launch of a graph");
+  if (began != cudaSuccess) return began;
+  exec->was_launched = true;
+  const auto first =
+      append(w, *stream, marker("begin of a graph", stream->device), earlier_use(*exec));
   std::vector<OperationPtr> nodes;
   for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
     auto op = std::make_shared<Operation>();
@@ -92,6 +130,11 @@ extern "C" {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   fake::Lock lock(fake::world().mutex);
   return fake::end(fake::instantiate(lock, exec, graph));
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::upload(lock, exec, stream));
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {

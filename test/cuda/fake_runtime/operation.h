@@ -96,5 +96,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::vector<fake::Capture::Node> nodes;
   std::vector<std::shared_ptr<fake::Fiber>> fibers;  // one per node; nodes of one lane share it
-  fake::OperationPtr last;                           // the end of its last launch
+  fake::OperationPtr last;                           // the end of its last upload or launch
+  fake::OperationPtr upload;                         // the last one; null: never uploaded
+  bool was_launched = false;                         // which uploads it, unless it was
 };

@@ -5,16 +5,17 @@
 // thread in cudaFreeHost and the kernels of an all-reduce wait for each other), nccl#744,
 // pytorch#50925 ("cudaFree on a particular device syncs with all work on that device and its peer
 // devices"), and the CUDA Programming Guide, "Implicit Synchronization" (allocation of page-locked
-// and of device memory). cudaGraphInstantiate allocates memory of the device. A collective of one
-// rank runs until the last rank has launched its own, so a rank that makes a memory call before it
-// launches waits for ever.
+// and of device memory). cudaGraphInstantiate and the upload of a graph allocate memory of the
+// device. A collective of one rank runs until the last rank has launched its own, so a rank that
+// makes a memory call before it launches waits for ever.
 //
 // While a memory call waits, launches of other threads on these devices wait for the call: the
 // example of pytorch#50925 hangs only because of that, as does nccl#613 ("if cudaCall2 on one GPU
 // blocks cudaCall1 on another GPU").
 //
 // The first launch of a kernel on a device loads it, which is a memory call too: CUDA Programming
-// Guide, "Lazy Loading", "Concurrent execution".
+// Guide, "Lazy Loading", "Concurrent execution". So is the first launch of a graph that was not
+// uploaded before: graph.cpp.
 //
 // All of these waits always take place. On a device they may depend on the driver and on sizes.
 #include <algorithm>

@@ -137,8 +137,8 @@ long count_calls(const std::string& function) {
 
 long count_memory_calls() {
   long calls = 0;
-  for (const char* function :
-       {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost", "cudaGraphInstantiate"}) {
+  for (const char* function : {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost",
+                               "cudaGraphInstantiate", "cudaGraphUpload"}) {
     calls += count_calls(function);
   }
   return calls;

@@ -16,7 +16,7 @@ CUDART = """
 GetDeviceCount SetDevice GetDevice GetDeviceProperties DeviceGetAttribute MemGetInfo Malloc Free HostAlloc FreeHost
 MemcpyAsync MemsetAsync StreamCreateWithFlags StreamDestroy StreamSynchronize StreamQuery StreamWaitEvent
 EventCreateWithFlags EventRecord EventQuery EventSynchronize EventElapsedTime EventDestroy StreamBeginCapture
-StreamEndCapture GraphInstantiate GraphLaunch GraphDestroy GraphExecDestroy LaunchKernelExC FuncSetAttribute
+StreamEndCapture GraphInstantiate GraphUpload GraphLaunch GraphDestroy GraphExecDestroy LaunchKernelExC FuncSetAttribute
 GetLastError GetErrorName GetErrorString DriverGetVersion RuntimeGetVersion
 """
 NCCL = """

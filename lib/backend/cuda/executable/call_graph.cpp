@@ -18,6 +18,9 @@ CallGraph::CallGraph(cudaStream_t stream, const std::function<void()>& enqueue) 
   const MemoryCall call;
   check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
   graph_.reset(graph);
+  // Otherwise the first launch uploads it, while other ranks may wait for that launch.
+  check(cudaGraphUpload(graph, stream), "cudaGraphUpload");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 
 void CallGraph::launch(cudaStream_t stream) const {

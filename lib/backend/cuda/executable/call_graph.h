@@ -13,7 +13,8 @@ namespace trainer::backend::cuda {
 
 class CallGraph {
  public:
-  // Captures what `enqueue` gives to the stream, which does not run it.
+  // Captures what `enqueue` gives to the stream, which does not run it. Waits for the work that the
+  // stream has been given before.
   CallGraph(cudaStream_t stream, const std::function<void()>& enqueue);
   void launch(cudaStream_t stream) const;
 

@@ -80,6 +80,22 @@ TEST_CASE("fake graphs: launches of one graph follow each other in different str
   }
 }
 
+TEST_CASE("fake graphs: an upload waits for earlier work of its stream and runs no node") {
+  const FreshFake fake;
+  const cudaStream_t stream = make_stream(), other = make_stream();
+  Notes done;
+  const cudaGraphExec_t graph = captured(stream, [&] { note(stream, done, 'g'); });
+  note(other, done, 'a');
+  CUDA_CHECK(cudaGraphUpload(graph, other));
+  CUDA_CHECK(cudaGraphLaunch(graph, stream));
+  CUDA_CHECK(cudaStreamSynchronize(stream));
+  CHECK(done.text() == "ag");
+  CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  CHECK(cudaGraphUpload(graph, stream) == cudaErrorStreamCaptureUnsupported);
+  CUDA_CHECK(cudaGraphExecDestroy(graph));
+  CHECK(cudaGraphUpload(graph, other) == cudaErrorInvalidValue);
+}
+
 TEST_CASE("fake graphs: an instantiated graph outlives the graph, the stream and its own end") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream(), other = make_stream();

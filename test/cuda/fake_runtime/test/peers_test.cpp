@@ -29,6 +29,7 @@ struct Peers {
     CUDA_REQUIRE(cudaStreamBeginCapture(streams[1], cudaStreamCaptureModeThreadLocal));
     fill(streams[1], spare, 1, 2);
     CUDA_REQUIRE(cudaStreamEndCapture(streams[1], &graph));
+    CUDA_REQUIRE(cudaGraphInstantiate(&exec, graph, 0));
   }
   void launch(int rank) {
     CUDA_REQUIRE(cudaSetDevice(rank));
@@ -40,12 +41,13 @@ struct Peers {
   cudaError_t call(const std::string& function) {
     CUDA_REQUIRE(cudaSetDevice(1));
     void* memory = nullptr;
-    cudaGraphExec_t exec = nullptr;
+    cudaGraphExec_t instantiated = nullptr;
     if (function == "cudaMalloc") return cudaMalloc(&memory, 4);
     if (function == "cudaFree") return cudaFree(spare);
     if (function == "cudaHostAlloc") return cudaHostAlloc(&memory, 4, cudaHostAllocDefault);
     if (function == "cudaFreeHost") return cudaFreeHost(pinned);
-    return cudaGraphInstantiate(&exec, graph, 0);
+    if (function == "cudaGraphUpload") return cudaGraphUpload(exec, streams[1]);
+    return cudaGraphInstantiate(&instantiated, graph, 0);
   }
 
   const Communicators& comms;
@@ -53,10 +55,11 @@ struct Peers {
   float* values[2];
   float *spare = nullptr, *pinned = nullptr;
   cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
 };
 
 const char* const kMemoryCalls[] = {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost",
-                                    "cudaGraphInstantiate"};
+                                    "cudaGraphInstantiate", "cudaGraphUpload"};
 
 }  // namespace
 
@@ -127,6 +130,35 @@ TEST_CASE("fake peers: the first launch of a kernel between two ranks' launches 
   });
 }
 
+TEST_CASE("fake peers: the first launch of a graph whose upload has not ended is a memory call") {
+  enum class Upload { kNone, kPending, kDone };
+  for (const Upload upload : {Upload::kNone, Upload::kPending, Upload::kDone}) {
+    const PeerAccess access;
+    const FreshFake fake("DEADLOCK_MS", "200");
+    on_ranks_of_one_thread([upload](const Communicators& comms) {
+      Peers peers(comms);
+      CUDA_REQUIRE(cudaStreamSynchronize(peers.streams[0]));
+      if (upload != Upload::kNone) CUDA_CHECK(cudaGraphUpload(peers.exec, peers.streams[1]));
+      if (upload == Upload::kDone) CUDA_CHECK(cudaStreamSynchronize(peers.streams[1]));
+      peers.launch(0);
+      CUDA_REQUIRE(cudaSetDevice(1));
+      cudaError_t launched = cudaSuccess;
+      const std::string printed =
+          printed_by([&] { launched = cudaGraphLaunch(peers.exec, peers.streams[1]); });
+      if (upload == Upload::kDone) {
+        CHECK(launched == cudaSuccess);
+        peers.launch(1);
+        CHECK(read(peers.values[1], 1, peers.streams[1])[0] == 2);
+      } else {
+        CHECK(launched == cudaErrorLaunchTimeout);
+        CHECK(contains(printed, "a host thread: the first launch of a graph on device 1 waits for "
+                                "the work of devices 0 1"));
+      }
+      abort_all(comms);
+    });
+  }
+}
+
 TEST_CASE("fake peers: a launch while another thread's memory call waits is a deadlock") {
   const PeerAccess access;
   const FreshFake fake("DEADLOCK_MS", "200");
@@ -173,7 +205,9 @@ TEST_CASE("fake peers: count_memory_calls counts the calls since reset()") {
   CHECK(fake::count_memory_calls() == 0);
   CUDA_CHECK(cudaFree(device_values(1)));
   CUDA_CHECK(cudaFreeHost(pinned_values(1)));
-  CHECK(fake::count_memory_calls() == 4);
+  const cudaStream_t stream = make_stream();
+  CUDA_CHECK(cudaGraphUpload(captured(stream, [] {}), stream));
+  CHECK(fake::count_memory_calls() == 6);
   CHECK(fake::count_calls("cudaMalloc") == 1);
 }
 
