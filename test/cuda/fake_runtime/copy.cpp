@@ -83,8 +83,8 @@ std::shared_ptr<const Work> make_work(const CUstream_st& stream, const Copy& cop
   return work;
 }
 
-cudaError_t wait_for(Lock& lock, const OperationPtr& op) {
-  if (const cudaError_t e = run_until(lock, [&op] { return op->done; })) return e;
+cudaError_t wait_for(Lock& lock, int device, const OperationPtr& op) {
+  if (const cudaError_t e = run_until(lock, device, [&op] { return op->done; })) return e;
   op->finished.acquire();
   wait_until_end(*op);
   return cudaSuccess;
@@ -103,12 +103,13 @@ cudaError_t copy_async(Lock& lock, Copy copy, cudaMemcpyKind kind, cudaStream_t 
   }
   if (copy.from_pageable && copy.on_device_after() && stream->last && flip(w)) {
     const OperationPtr last = stream->last;
-    if (const cudaError_t e = run_until(lock, [&last] { return last->done; })) return e;
+    const auto is_done = [&last] { return last->done; };
+    if (const cudaError_t e = run_until(lock, stream->device, is_done)) return e;
   }
   if (const cudaError_t e = submit(lock, *stream, make_work(*stream, copy))) return e;
   if (stream->capture || copy.on_device_after()) return cudaSuccess;
   const bool waits = !copy.on_device_before() || (copy.to_pageable && flip(w));
-  return waits ? wait_for(lock, stream->last) : cudaSuccess;
+  return waits ? wait_for(lock, stream->device, stream->last) : cudaSuccess;
 }
 
 cudaError_t fill_async(Lock& lock, void* to, int value, std::size_t bytes, cudaStream_t handle) {

@@ -2,7 +2,9 @@
 //
 // Follows CUDA Runtime API 13.0, "Error Handling" (cudaGetLastError, cudaGetErrorName) and
 // "Data types used by CUDA Runtime", cudaError: errors after which "the process must be
-// terminated and relaunched" are returned by all later calls.
+// terminated and relaunched" are returned by all later calls. They are errors of a context, of which
+// a process has one per device (CUDA Programming Guide, "Initialization"), so that calls on other
+// devices go on.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -140,10 +142,17 @@ int parse_error(const std::string& text) {
 
 void print(const std::string& line) { std::fprintf(stderr, "fake cuda: %s\n", line.c_str()); }
 
-void make_sticky(World& w, cudaError_t error, const std::string& why) {
+void make_sticky(World& w, int device, cudaError_t error, const std::string& why) {
   print(why);
-  if (w.sticky == cudaSuccess) w.sticky = error;
+  for (int d = 0; d < kMaxDevices; ++d) {
+    cudaError_t& sticky = w.sticky[static_cast<std::size_t>(d)];
+    if ((d == device || device == kAllDevices) && sticky == cudaSuccess) sticky = error;
+  }
   w.changed();
+}
+
+cudaError_t sticky_error(const World& w, int device) {
+  return w.sticky[static_cast<std::size_t>(device)];
 }
 
 namespace {
@@ -178,11 +187,14 @@ void create_context(World& w, const std::string& function) {
 
 cudaError_t begin(World& w, const char* function) {
   create_context(w, function);
-  const auto injected = static_cast<cudaError_t>(injected_failure(w, function));
+  const std::string on_device = std::string(function) + "@" + std::to_string(current_device());
+  int failure = injected_failure(w, function);
+  if (failure == 0) failure = injected_failure(w, on_device.c_str());
+  const auto injected = static_cast<cudaError_t>(failure);
   if (injected != cudaSuccess && is_sticky(injected)) {
-    make_sticky(w, injected, std::string(function) + " fails as the test asked for");
+    make_sticky(w, current_device(), injected, on_device + " fails as the test asked for");
   }
-  return injected != cudaSuccess ? injected : w.sticky;
+  return injected != cudaSuccess ? injected : sticky_error(w, current_device());
 }
 
 cudaError_t end(cudaError_t error) {
@@ -223,7 +235,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() {
   fake::World& w = fake::world();
   const fake::Lock lock(w.mutex);
-  if (w.sticky != cudaSuccess) return w.sticky;
+  const cudaError_t sticky = fake::sticky_error(w, fake::current_device());
+  if (sticky != cudaSuccess) return sticky;
   const fake::LastError last = std::exchange(fake::last_error, {});
   return last.generation == w.generation ? last.error : cudaSuccess;
 }

@@ -22,7 +22,7 @@ cudaError_t create_event(World& w, cudaEvent_t* event, unsigned flags) {
 
 cudaError_t destroy_event(World& w, cudaEvent_t event) {
   const cudaError_t before = begin(w, "cudaEventDestroy");
-  if (before != cudaSuccess && before != w.sticky) return before;
+  if (before != cudaSuccess && before != sticky_error(w, current_device())) return before;
   const Unwatched unwatched;
   return w.events.erase(event) == 1 ? before : cudaErrorInvalidResourceHandle;
 }
@@ -74,7 +74,7 @@ cudaError_t synchronize(Lock& lock, cudaEvent_t event) {
   OperationPtr record;
   if (const cudaError_t e = find_for_waiting(w, event, record)) return e;
   if (!record) return cudaSuccess;
-  if (const cudaError_t e = run_until(lock, [&record] { return record->done; })) return e;
+  if (const cudaError_t e = run_until(lock, event->device, [&record] { return record->done; })) return e;
   record->finished.acquire();
   wait_until_end(*record);
   return cudaSuccess;
@@ -86,7 +86,7 @@ cudaError_t query(Lock& lock, cudaEvent_t event) {
   OperationPtr record;
   if (const cudaError_t e = find_for_waiting(w, event, record)) return e;
   if (!record) return cudaSuccess;
-  if (const cudaError_t e = run_some(lock, [&record] { return record->done; })) return e;
+  if (const cudaError_t e = run_some(lock, event->device, [&record] { return record->done; })) return e;
   if (!record->done) return cudaErrorNotReady;
   record->finished.acquire();
   wait_until_end(*record);

@@ -28,10 +28,11 @@
 //   TRAINER_FAKE_NCCL_CONNECT      1: the first call of a communicator waits for those of the other
 //                                  ranks of this process; 0
 //   TRAINER_FAKE_CUDA_DEADLOCK_MS  how long nothing may happen while a thread waits; 20000
-//   TRAINER_FAKE_CUDA_FAIL         <function>:<n>:<error>[,...]: the n-th call of a function,
-//                                  counted from 1, returns the error, a number or a name such as
-//                                  cudaErrorMemoryAllocation or ncclSystemError; "hang": it never
-//                                  returns, and no other call of the process does
+//   TRAINER_FAKE_CUDA_FAIL         <function>[@<device>]:<n>:<error>[,...]: the n-th call of a
+//                                  function, on any or on one device, counted from 1, returns the
+//                                  error, a number or a name such as cudaErrorMemoryAllocation or
+//                                  ncclSystemError; "hang": it never returns, and no other call of
+//                                  the process does. NCCL's functions take no device
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
 //   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls(),

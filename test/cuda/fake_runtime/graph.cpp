@@ -115,7 +115,7 @@ cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
 template <class Handles, class Handle>
 cudaError_t destroy(World& w, const char* function, Handles& handles, Handle handle) {
   const cudaError_t before = begin(w, function);
-  if (before != cudaSuccess && before != w.sticky) return before;
+  if (before != cudaSuccess && before != sticky_error(w, current_device())) return before;
   const Unwatched unwatched;
   const bool found = handles.erase(handle) == 1;
   w.changed();  // what the graph held

@@ -132,7 +132,7 @@ cudaError_t allocate_device(Lock& lock, void** pointer, std::size_t bytes) {
 cudaError_t free_device(Lock& lock, void* pointer) {
   World& w = world();
   const cudaError_t before = begin(w, "cudaFree");
-  if (before != cudaSuccess && before != w.sticky) return before;
+  if (before != cudaSuccess && before != sticky_error(w, current_device())) return before;
   if (!pointer) return before;
   if (const cudaError_t e = check_unsafe_call(w)) return e;
   const char* address = static_cast<const char*>(pointer);
@@ -141,7 +141,7 @@ cudaError_t free_device(Lock& lock, void* pointer) {
   const int device = w.device_memory.at(address).device;
   if (status == cudaSuccess) status = wait_for_peers(lock, "cudaFree", device);
   if (status == cudaSuccess && flip(w)) {
-    status = run_until(lock, [&w, device] { return is_idle(w, device); });
+    status = run_until(lock, device, [&w, device] { return is_idle(w, device); });
   }
   const auto at = w.device_memory.find(address);
   if (at == w.device_memory.end()) return cudaErrorInvalidValue;
@@ -168,7 +168,7 @@ cudaError_t allocate_pinned(Lock& lock, void** pointer, std::size_t bytes) {
 cudaError_t free_pinned(Lock& lock, void* pointer) {
   World& w = world();
   const cudaError_t before = begin(w, "cudaFreeHost");
-  if (before != cudaSuccess && before != w.sticky) return before;
+  if (before != cudaSuccess && before != sticky_error(w, current_device())) return before;
   if (!pointer) return before;
   if (const cudaError_t e = check_unsafe_call(w)) return e;
   const char* address = static_cast<const char*>(pointer);

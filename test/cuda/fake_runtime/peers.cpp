@@ -48,10 +48,12 @@ std::vector<OperationPtr> submitted_work(const World& w, const std::set<int>& de
 cudaError_t wait_for_peers(Lock& lock, const std::string& function, int device) {
   World& w = world();
   const std::set<int> devices = w.settings.peer_access ? peers(device) : std::set<int>();
-  if (devices.empty() || w.sticky != cudaSuccess) return w.sticky;
+  const int waiting = device < 0 ? current_device() : device;
+  const cudaError_t sticky = sticky_error(w, waiting);
+  if (devices.empty() || sticky != cudaSuccess) return sticky;
   std::vector<OperationPtr> last = submitted_work(w, devices);
-  const auto are_done = [&last] {
-    std::erase_if(last, [](const OperationPtr& op) { return op->done; });
+  const auto are_done = [&w, &last] {
+    std::erase_if(last, [&w](const OperationPtr& op) { return op->done || !may_run(w, *op); });
     return last.empty();
   };
   if (are_done()) return cudaSuccess;
@@ -61,7 +63,7 @@ cudaError_t wait_for_peers(Lock& lock, const std::string& function, int device) 
   for (const int peer : devices) text += " " + std::to_string(peer);
   const auto call = w.waiting_calls.insert(w.waiting_calls.end(),
                                            {std::move(text), devices, std::this_thread::get_id()});
-  const cudaError_t status = run_until(lock, are_done);
+  const cudaError_t status = run_until(lock, waiting, are_done);
   w.waiting_calls.erase(call);
   w.changed();
   return status;
@@ -73,7 +75,7 @@ cudaError_t begin_launch(Lock& lock, int device, const std::string& kernel) {
     const cudaError_t status = wait_for_peers(lock, "the first launch of " + kernel, device);
     if (status != cudaSuccess) return status;
   }
-  return run_until(lock, [&w, device] {
+  return run_until(lock, device, [&w, device] {
     return std::none_of(w.waiting_calls.begin(), w.waiting_calls.end(), [device](const auto& call) {
       return call.thread != std::this_thread::get_id() && call.devices.contains(device);
     });

@@ -47,7 +47,7 @@ OperationPtr take_runnable(World& w) {
   for (std::size_t i = 0; i < w.runnable.size(); ++i) {
     Fiber& fiber = *w.runnable[i]->fiber;
     if (fiber.priority == 0) fiber.priority = static_cast<unsigned>(w.random());
-    if (is_ready(*w.runnable[i])) candidates.push_back(i);
+    if (may_run(w, *w.runnable[i]) && is_ready(*w.runnable[i])) candidates.push_back(i);
   }
   if (candidates.empty()) return nullptr;
   const std::size_t chosen = choose(w, candidates);
@@ -107,7 +107,7 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
     const Unwatched unwatched;
     if (op->work->prepare) op->work->prepare();
   }
-  if (w.sticky != cudaSuccess) return true;
+  if (!may_run(w, *op)) return true;
   if (op->work->run) memory.open(op->work->device, op->work->other_device);
   ++w.running;
   const double began = find_begin(*op);
@@ -117,7 +117,8 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
   --w.running;
   if (!failure.empty()) {
     op->finished.acquire();  // the text was made by the operation
-    make_sticky(w, cudaErrorLaunchFailure, "'" + op->work->name + "' failed: " + failure);
+    make_sticky(w, op->work->device, cudaErrorLaunchFailure,
+                "'" + op->work->name + "' failed: " + failure);
   }
   const Unwatched unwatched;
   if (op->work->complete) op->work->complete();
@@ -150,7 +151,7 @@ void report_deadlock(World& w) {
     if (!op->stream) out << "\n  device " << op->work->device << ", a graph: " << describe(*op);
   }
   for (const auto& call : w.waiting_calls) out << "\n  a host thread: " << call.text;
-  make_sticky(w, cudaErrorLaunchTimeout, out.str());
+  make_sticky(w, kAllDevices, cudaErrorLaunchTimeout, out.str());
 }
 
 // Waits for another thread to do something, at most until `until`. Nothing happened for as long as
@@ -184,47 +185,53 @@ void enter(World& w, const OperationPtr& op, const std::vector<OperationPtr>& be
   w.changed();
 }
 
-cudaError_t run_until(Lock& lock, const std::function<bool()>& condition) {
+bool may_run(const World& w, const Operation& op) {
+  const int other = op.work->other_device;
+  return sticky_error(w, op.work->device) == cudaSuccess &&
+         (other < 0 || sticky_error(w, other) == cudaSuccess);
+}
+
+cudaError_t run_until(Lock& lock, int device, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);
-  while (w.sticky == cudaSuccess && !condition()) {
+  while (sticky_error(w, device) == cudaSuccess && !condition()) {
     if (run_one(lock, memory)) continue;
     memory.close();
     wait_for_change(lock, w.settings.deadlock);
   }
-  return w.sticky;
+  return sticky_error(w, device);
 }
 
-void run_patiently(Lock& lock, const std::function<bool()>& condition) {
+void run_patiently(Lock& lock, int device, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);
-  while (w.sticky == cudaSuccess && !condition()) {
+  while (sticky_error(w, device) == cudaSuccess && !condition()) {
     if (run_one(lock, memory)) continue;
     memory.close();
     w.something_changed.wait_for(lock, std::chrono::milliseconds(1));
   }
 }
 
-cudaError_t run_some(Lock& lock, const std::function<bool()>& condition) {
+cudaError_t run_some(Lock& lock, int device, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);
   // Few as a rule. Now and then many: a host that asks again and again would wait for long
   // otherwise.
   const bool many = w.random() % 4 == 0;
   for (auto left = w.random() % (many ? 64 : 3);
-       left > 0 && !condition() && w.sticky == cudaSuccess; --left) {
+       left > 0 && !condition() && sticky_error(w, device) == cudaSuccess; --left) {
     if (run_one(lock, memory)) continue;
     memory.close();
     wait_for_change(lock, std::chrono::microseconds(200));
   }
-  return w.sticky;
+  return sticky_error(w, device);
 }
 
 void run_eagerly(Lock& lock) {
   World& w = world();
   if (!w.settings.eager) return;
   MemoryAccess memory(w);
-  while (w.sticky == cudaSuccess && run_one(lock, memory)) {
+  while (run_one(lock, memory)) {
   }
 }
 

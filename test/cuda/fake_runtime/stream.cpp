@@ -59,7 +59,7 @@ cudaError_t create_stream(World& w, cudaStream_t* stream, unsigned flags) {
 // Returns at once; what is left in the stream is still done.
 cudaError_t destroy_stream(World& w, cudaStream_t handle) {
   const cudaError_t before = begin(w, "cudaStreamDestroy");
-  if (before != cudaSuccess && before != w.sticky) return before;
+  if (before != cudaSuccess && before != sticky_error(w, current_device())) return before;
   const auto at = w.streams.find(handle);
   if (at == w.streams.end()) return cudaErrorInvalidResourceHandle;
   if (is_captured(*handle)) invalidate(*handle->capture);
@@ -87,7 +87,7 @@ cudaError_t synchronize(Lock& lock, cudaStream_t handle) {
   if (const cudaError_t e = find_for_waiting(w, handle, stream)) return e;
   std::vector<OperationPtr> all = implicit_dependencies(w, *stream);
   if (stream->last) all.push_back(stream->last);
-  const cudaError_t status = run_until(lock, [&all] {
+  const cudaError_t status = run_until(lock, stream->device, [&all] {
     return std::all_of(all.begin(), all.end(), [](const OperationPtr& op) { return op->done; });
   });
   if (status != cudaSuccess) return status;
@@ -105,7 +105,7 @@ cudaError_t query(Lock& lock, cudaStream_t handle) {
   if (const cudaError_t e = find_for_waiting(w, handle, stream)) return e;
   const OperationPtr last = stream->last;
   if (!last) return cudaSuccess;
-  if (const cudaError_t e = run_some(lock, [&last] { return last->done; })) return e;
+  if (const cudaError_t e = run_some(lock, stream->device, [&last] { return last->done; })) return e;
   if (!last->done) return cudaErrorNotReady;
   last->finished.acquire();
   wait_until_end(*last);
@@ -137,7 +137,7 @@ OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> w
 
 cudaError_t wait_for_room(Lock& lock, int device) {
   World& w = world();
-  return run_until(lock, [&w, device] {
+  return run_until(lock, device, [&w, device] {
     std::size_t waiting = 0;
     const auto add = [&waiting, device](const auto& s) {
       if (s && s->device == device) waiting += s->pending.size();

@@ -76,7 +76,7 @@ void release_everything(World& w) {
   for (auto& stream : w.legacy_streams) stream.reset();
   w.stream_count = 0;
   free_all_memory(w);
-  w.sticky = cudaSuccess;
+  w.sticky.fill(cudaSuccess);
   w.calls.clear();
   w.loaded.clear();
   w.contexts.clear();

@@ -58,7 +58,7 @@ struct World {
   unsigned generation = 0;  // the number of calls of reset()
 
   // errors.cpp
-  cudaError_t sticky = cudaSuccess;
+  std::array<cudaError_t, kMaxDevices> sticky{};  // the error that ended a device's context
   std::set<int> contexts;  // devices on which this process has a context
   std::map<std::string, long> calls;
   std::vector<Failure> failures;
@@ -110,7 +110,7 @@ void wait_until_end(const Operation& op);
 
 // ---- errors.cpp
 // What every call begins with: counts it, and returns the failure that was asked for or the sticky
-// error.
+// error of the thread's device.
 cudaError_t begin(World& w, const char* function);
 // The failure that was asked for of a function that has no sticky errors; 0: none.
 int injected_failure(World& w, const char* function);
@@ -118,8 +118,10 @@ int injected_failure(World& w, const char* function);
 cudaError_t end(cudaError_t error);
 // Prints a line that begins with "fake cuda: ".
 void print(const std::string& line);
-// Ends all work with an error that every later call returns.
-void make_sticky(World& w, cudaError_t error, const std::string& why);
+// Ends all work of a device with an error that every later call on it returns.
+constexpr int kAllDevices = -1;
+void make_sticky(World& w, int device, cudaError_t error, const std::string& why);
+cudaError_t sticky_error(const World& w, int device);
 Failure parse_failure(const std::string& text);
 
 // ---- memory.cpp
@@ -151,14 +153,16 @@ extern thread_local double running_since;
 
 // ---- scheduler.cpp
 // Runs operations until the condition holds; other threads may have to submit what is missing.
-// Returns the sticky error, of a deadlock too.
-cudaError_t run_until(Lock& lock, const std::function<bool()>& condition);
+// Returns the sticky error of the device that the thread waits for, of a deadlock too.
+cudaError_t run_until(Lock& lock, int device, const std::function<bool()>& condition);
 // The same for a wait that is not a deadlock however long it takes.
-void run_patiently(Lock& lock, const std::function<bool()>& condition);
+void run_patiently(Lock& lock, int device, const std::function<bool()>& condition);
 // What a question ("is it done?") leaves the device time for: a few operations, or none.
-cudaError_t run_some(Lock& lock, const std::function<bool()>& condition);
+cudaError_t run_some(Lock& lock, int device, const std::function<bool()>& condition);
 // Lets an operation run once those that it comes after are done.
 void enter(World& w, const OperationPtr& op, const std::vector<OperationPtr>& before);
+// False if the context of its device has ended, which ends all work that is not done.
+bool may_run(const World& w, const Operation& op);
 // TRAINER_FAKE_CUDA_EAGER: what a submission ends with.
 void run_eagerly(Lock& lock);
 bool is_idle(const World& w, int device);

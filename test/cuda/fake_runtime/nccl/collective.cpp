@@ -73,7 +73,7 @@ void report_mismatch(const Call& call, const Progress& p) {
                            std::to_string(call.first_rank) + " calls " +
                            describe(call.what, call.captured_as);
   p.comm->error = nccl_error(ncclInvalidUsage, text);
-  make_sticky(world(), cudaErrorLaunchFailure, text);
+  make_sticky(world(), kAllDevices, cudaErrorLaunchFailure, text);
 }
 
 // Under the lock: finds the call that this rank's next one pairs up with.
@@ -244,7 +244,7 @@ ncclResult_t call(const char* function, const Collective& what, ncclComm_t handl
     return nccl_error(static_cast<ncclResult_t>(injected),
                       std::string(function) + " fails as the test asked for");
   }
-  if (w.sticky != cudaSuccess) return ncclUnhandledCudaError;
+  if (sticky_error(w, current_device()) != cudaSuccess) return ncclUnhandledCudaError;
   const CommPtr comm = find_communicator(handle);
   if (!comm) return nccl_error(ncclInvalidArgument, "not a communicator");
   if (what.count == 0) return ncclSuccess;
@@ -257,7 +257,7 @@ ncclResult_t call(const char* function, const Collective& what, ncclComm_t handl
     if (now && now->capture != capture) {
       const std::string text =
           "a capture began or ended while " + describe(what) + " was still in progress";
-      make_sticky(world(), cudaErrorStreamCaptureInvalidated, text);
+      make_sticky(world(), kAllDevices, cudaErrorStreamCaptureInvalidated, text);
       return nccl_error(ncclUnhandledCudaError, text);
     }
     return enqueue_collective(held, comm, what, stream);
@@ -273,7 +273,7 @@ void CommGroup::collect(Call& call) const {
     if (!gift) continue;
     const std::string mine = describe(call.what, call.captured_as);
     if (gift->what != mine) {
-      make_sticky(world(), cudaErrorLaunchFailure,
+      make_sticky(world(), kAllDevices, cudaErrorLaunchFailure,
                   "rank " + std::to_string(rank) + " calls " + gift->what + " where rank " +
                       std::to_string(call.first_rank) + " calls " + mine);
     }

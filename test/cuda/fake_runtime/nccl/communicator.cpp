@@ -60,9 +60,10 @@ ncclResult_t failure(World& w, const char* function) {
   if (injected != ncclSuccess) {
     return nccl_error(injected, std::string(function) + " fails as the test asked for");
   }
-  if (w.sticky == cudaSuccess) return ncclSuccess;
+  const cudaError_t sticky = sticky_error(w, current_device());
+  if (sticky == cudaSuccess) return ncclSuccess;
   return nccl_error(ncclUnhandledCudaError,
-                    std::string("CUDA failed before: ") + cudaGetErrorName(w.sticky));
+                    std::string("CUDA failed before: ") + cudaGetErrorName(sticky));
 }
 
 ncclResult_t join(CommGroup& group, int size, int rank) {
@@ -122,12 +123,12 @@ ncclResult_t init(Lock& lock, ncclComm_t* comm, int size, const ncclUniqueId& id
   if (!made->blocking) return ncclInProgress;
   return now_or_in_group(lock, thread_group.waits, [made](Lock& held) {
     const unsigned generation = world().generation;
-    run_patiently(held, [made, generation] {
+    run_patiently(held, made->device, [made, generation] {
       return made->group->is_complete() || world().generation != generation;
     });
     if (world().generation != generation) return ncclInternalError;
     made->returned = true;
-    if (world().sticky == cudaSuccess) return ncclSuccess;
+    if (sticky_error(world(), made->device) == cudaSuccess) return ncclSuccess;
     return nccl_error(ncclUnhandledCudaError, "CUDA failed while ranks connected");
   });
 }
@@ -172,8 +173,9 @@ ncclResult_t abort(Lock& lock, ncclComm_t handle) {
   remove(comm);
   const bool last = comm->group->left.size() == comm->group->devices.size();
   // Who destroys the graphs may have other things to do first.
-  run_patiently(
-      lock, [&comm, last] { return last ? !comm->group->any_in_graphs() : !comm->is_in_graphs(); });
+  run_patiently(lock, comm->device, [&comm, last] {
+    return last ? !comm->group->any_in_graphs() : !comm->is_in_graphs();
+  });
   return injected;
 }
 
@@ -183,12 +185,13 @@ ncclResult_t async_error(Lock& lock, ncclComm_t handle, ncclResult_t* error) {
   const CommPtr comm = find_communicator(handle);
   if (!comm || !error) return nccl_error(ncclInvalidArgument, "ncclCommGetAsyncError: arguments");
   if (injected != ncclSuccess) comm->error = nccl_error(injected, "a test asked for this failure");
-  if (w.sticky != cudaSuccess && comm->error == ncclSuccess) comm->error = ncclUnhandledCudaError;
+  const cudaError_t sticky = sticky_error(w, comm->device);
+  if (sticky != cudaSuccess && comm->error == ncclSuccess) comm->error = ncclUnhandledCudaError;
   *error = comm->error;
   if (comm->error != ncclSuccess) return ncclSuccess;
   const auto is_complete = [&comm] { return comm->group->is_complete(); };
   if (!is_complete()) {
-    if (run_some(lock, is_complete) != cudaSuccess) comm->error = ncclInternalError;
+    if (run_some(lock, comm->device, is_complete) != cudaSuccess) comm->error = ncclInternalError;
     *error = comm->error == ncclSuccess ? ncclInProgress : comm->error;
     return ncclSuccess;
   }
@@ -275,7 +278,7 @@ ncclResult_t nccl_error(ncclResult_t result, const std::string& message) {
 }
 
 ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition) {
-  if (run_until(lock, condition) == cudaSuccess) return ncclSuccess;
+  if (run_until(lock, current_device(), condition) == cudaSuccess) return ncclSuccess;
   return nccl_error(ncclInternalError, "CUDA failed, or the other ranks do not come");
 }
 

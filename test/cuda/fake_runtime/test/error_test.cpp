@@ -45,6 +45,32 @@ TEST_CASE("fake errors: a kernel that fails is seen by the next wait and by all 
   CHECK(fake::left_over() == 0);  // freed nevertheless
 }
 
+TEST_CASE("fake errors: after a kernel that failed, the other devices go on") {
+  const FreshFake fake("FAIL", "cudaMalloc@1:2:cudaErrorECCUncorrectable");
+  CUDA_CHECK(cudaSetDevice(1));
+  const cudaStream_t broken = make_stream();
+  device_values(1);
+  CUDA_CHECK(cudaSetDevice(0));
+  const cudaStream_t stream = make_stream();
+  const cudaEvent_t event = make_event();
+  CUDA_CHECK(cudaEventRecord(event, stream));
+  device_values(1);
+  device_values(1);
+  CUDA_CHECK(cudaSetDevice(1));
+  void* memory = nullptr;
+  printed_by([&] { CHECK(cudaMalloc(&memory, 1) == cudaErrorECCUncorrectable); });
+  CHECK(cudaGetLastError() == cudaErrorECCUncorrectable);
+  CUDA_CHECK(cudaSetDevice(0));
+  CHECK(cudaGetLastError() == cudaErrorECCUncorrectable);  // of this thread
+  CHECK(cudaGetLastError() == cudaSuccess);
+  Notes done;
+  note(stream, done, 'a');
+  CUDA_CHECK(cudaStreamSynchronize(stream));
+  CUDA_CHECK(cudaEventSynchronize(event));
+  CHECK(done.text() == "a");
+  CHECK(cudaStreamSynchronize(broken) == cudaErrorECCUncorrectable);
+}
+
 TEST_CASE("fake errors: nothing runs after a kernel that failed") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
