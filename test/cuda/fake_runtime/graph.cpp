@@ -8,7 +8,7 @@
 //
 // The first launch uploads a graph whose upload has not ended, which is a memory call (peers.cpp):
 // openxla/xla#37936 (ranks that create graphs while others run collectives wait for ever), NCCL
-// User Guide, "Using NCCL with CUDA Graphs". The manual does not say when an upload allocates. Here
+// User Guide, "Using NCCL with CUDA Graphs". The manual leaves open when an upload allocates. Here
 // it may be as late as its turn in the stream.
 #include <algorithm>
 

@@ -45,7 +45,7 @@ TEST_CASE("fake errors: a kernel that fails is seen by the next wait and by all 
   CHECK(fake::left_over() == 0);  // freed nevertheless
 }
 
-TEST_CASE("fake errors: after a kernel that failed, the other devices go on") {
+TEST_CASE("fake errors: an error that ends a context leaves the other devices usable") {
   const FreshFake fake("FAIL", "cudaMalloc@1:2:cudaErrorECCUncorrectable");
   CUDA_CHECK(cudaSetDevice(1));
   const cudaStream_t broken = make_stream();
