@@ -52,7 +52,8 @@ struct DestroyOnDevice {
 };
 
 // Must exist during each call that allocates or frees memory, or instantiates or uploads a graph.
-// Such a call waits for the devices of all ranks of the process, and other threads cannot launch meanwhile.
+// Such a call waits for the devices of all ranks of the process, and other threads cannot launch
+// meanwhile.
 class MemoryCall {
  public:
   MemoryCall();

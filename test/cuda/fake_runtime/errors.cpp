@@ -2,9 +2,9 @@
 //
 // Follows CUDA Runtime API 13.0, "Error Handling" (cudaGetLastError, cudaGetErrorName) and
 // "Data types used by CUDA Runtime", cudaError: errors after which "the process must be
-// terminated and relaunched" are returned by all later calls. They are errors of a context, of which
-// a process has one per device (CUDA Programming Guide, "Initialization"), so that calls on other
-// devices go on.
+// terminated and relaunched" are returned by all later calls. They are errors of a context, of
+// which a process has one per device (CUDA Programming Guide, "Initialization"), so that calls on
+// other devices go on.
 #include <nccl.h>
 #include <unistd.h>
 

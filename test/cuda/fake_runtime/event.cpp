@@ -74,7 +74,8 @@ cudaError_t synchronize(Lock& lock, cudaEvent_t event) {
   OperationPtr record;
   if (const cudaError_t e = find_for_waiting(w, event, record)) return e;
   if (!record) return cudaSuccess;
-  if (const cudaError_t e = run_until(lock, event->device, [&record] { return record->done; })) return e;
+  if (const cudaError_t e = run_until(lock, event->device, [&record] { return record->done; }))
+    return e;
   record->finished.acquire();
   wait_until_end(*record);
   return cudaSuccess;
@@ -86,7 +87,8 @@ cudaError_t query(Lock& lock, cudaEvent_t event) {
   OperationPtr record;
   if (const cudaError_t e = find_for_waiting(w, event, record)) return e;
   if (!record) return cudaSuccess;
-  if (const cudaError_t e = run_some(lock, event->device, [&record] { return record->done; })) return e;
+  if (const cudaError_t e = run_some(lock, event->device, [&record] { return record->done; }))
+    return e;
   if (!record->done) return cudaErrorNotReady;
   record->finished.acquire();
   wait_until_end(*record);

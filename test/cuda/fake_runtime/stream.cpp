@@ -105,7 +105,8 @@ cudaError_t query(Lock& lock, cudaStream_t handle) {
   if (const cudaError_t e = find_for_waiting(w, handle, stream)) return e;
   const OperationPtr last = stream->last;
   if (!last) return cudaSuccess;
-  if (const cudaError_t e = run_some(lock, stream->device, [&last] { return last->done; })) return e;
+  if (const cudaError_t e = run_some(lock, stream->device, [&last] { return last->done; }))
+    return e;
   if (!last->done) return cudaErrorNotReady;
   last->finished.acquire();
   wait_until_end(*last);

@@ -59,7 +59,7 @@ struct World {
 
   // errors.cpp
   std::array<cudaError_t, kMaxDevices> sticky{};  // the error that ended a device's context
-  std::set<int> contexts;  // devices on which this process has a context
+  std::set<int> contexts;                         // devices on which this process has a context
   std::map<std::string, long> calls;
   std::vector<Failure> failures;
 

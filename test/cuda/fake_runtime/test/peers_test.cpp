@@ -58,7 +58,8 @@ struct Peers {
   cudaGraphExec_t exec = nullptr;
 };
 
-const char* const kMemoryCalls[] = {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost",
+const char* const kMemoryCalls[] = {"cudaMalloc",           "cudaFree",
+                                    "cudaHostAlloc",        "cudaFreeHost",
                                     "cudaGraphInstantiate", "cudaGraphUpload"};
 
 }  // namespace
@@ -151,8 +152,9 @@ TEST_CASE("fake peers: the first launch of a graph whose upload has not ended is
         CHECK(read(peers.values[1], 1, peers.streams[1])[0] == 2);
       } else {
         CHECK(launched == cudaErrorLaunchTimeout);
-        CHECK(contains(printed, "a host thread: the first launch of a graph on device 1 waits for "
-                                "the work of devices 0 1"));
+        CHECK(contains(printed,
+                       "a host thread: the first launch of a graph on device 1 waits for "
+                       "the work of devices 0 1"));
       }
       abort_all(comms);
     });
