@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <sstream>
 
 #include "backend/cpu/cpu.h"
@@ -18,6 +20,19 @@ Group build_group(std::vector<int> lanes) {
   Group group;
   group.lanes = std::move(lanes);
   return group;
+}
+
+bool has_gpus(std::size_t ranks) {
+  if (!uses_gpus() || std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr) return true;
+  static const std::size_t gpus = backend::list_gpus(test_platform()).gpus.size();
+  if (ranks <= gpus) return true;
+  std::cout << "[needs " << ranks << " GPUs]" << std::endl;
+  return false;
+}
+
+std::vector<int> fit_gpus(std::vector<int> lanes) {
+  while (!has_gpus(lanes.size())) lanes.pop_back();
+  return lanes;
 }
 
 graph::Graph make_graph(const Net& net, const graph::Update& update) {

@@ -31,6 +31,12 @@ struct Group {
 // A group without options.
 Group build_group(std::vector<int> lanes);
 
+// True if each of so many ranks has a GPU; also on the CPU, and where ranks share a GPU. Otherwise
+// prints "[needs N GPUs]", which scripts/gpu_check reads.
+bool has_gpus(std::size_t ranks);
+// The first ranks, as many as have a GPU.
+std::vector<int> fit_gpus(std::vector<int> lanes);
+
 // A training graph for the backend under test.
 graph::Graph make_graph(const Net& net, const graph::Update& update);
 graph::Update plain_sgd();

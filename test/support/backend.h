@@ -26,14 +26,20 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_reference_backends(st
   return backends;
 }
 
+// The platform with the plugin that tests use.
+inline backend::Platform test_platform() {
+  backend::Platform platform;
+  if (const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN")) platform.cuda_plugin = plugin;
+  return platform;
+}
+
 // A backend a GPU of the plugin, the first ones; all on the first where TRAINER_TEST_SHARED_GPU is
 // set.
 inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(
     std::int64_t count, const Progress& progress = {}) {
-  const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   backend::DeviceOptions options;
+  options.platform = test_platform();
   options.platform.progress = progress;
-  if (plugin != nullptr) options.platform.cuda_plugin = plugin;
   options.kind = DeviceKind::kCuda;
   options.replicas = count;
   if (std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr) {
