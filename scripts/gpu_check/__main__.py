@@ -1,15 +1,17 @@
 """The steps of gpu_check.sh, in three parts that can run one at a time, each within --limit seconds (540).
 
   correctness   devices; cuDNN's description of each GPU against the known one; trainings in each precision; every op, gradient and
-                update against the double-precision reference; the engine; sums over ranks; compute-sanitizer; verify; resume
-                between CPU and GPU; telemetry; MobileNetV2 on cats and dogs, where its data and weights are
+                update against the double-precision reference; the engine; sums over ranks, from 2 GPUs on; compute-sanitizer; verify;
+                two equal trainings on all GPUs; resume between CPU and GPU; telemetry; MobileNetV2 on cats and dogs, where its data
+                and weights are
   speed         the machine's ceilings; trainer on the CNN, VGG16, MobileNetV2 and ResNet50; where the time of a step goes
   peers         PyTorch eager, as a CUDA graph and compiled, in the same shapes
 
 Each command has a time limit and a log. Each step, and each test case, training and measurement in it, is a line of report.jsonl as
 soon as it ends, so that a part that is stopped loses no result. A step that fails does not keep the others from running; one whose
-premise is missing is skipped with the reason. Nothing is installed: scripts/install_deps.sh --test does that before. Exit code: 0 when nothing failed, 1 otherwise, 2 for a
-wrong option, 4 when this machine cannot run the check at all.
+premise is missing is skipped with the reason. The last lines are the commands that run what was skipped. Nothing is installed:
+scripts/install_deps.sh --test does that before. Exit code: 0 when nothing failed, 1 otherwise, 2 for a wrong option, 4 when this
+machine cannot run the check at all.
 """
 
 import argparse
@@ -112,12 +114,14 @@ def main():
         print(f"gpu_check.sh: {reason}", file=sys.stderr)
         return EXIT_CANNOT_RUN
     check = Check(options, SIZES[options.size])
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: check.stop())
     try:
         run_parts(check, options)
     finally:
         check.write_report()
+    for command in check.skipped():
+        print(f"skipped: {command}")
     failed = check.failed()
     print(f"{'FAILED: ' + ', '.join(failed) if failed else 'nothing failed'}; the report is {check.out / 'report.txt'}")
     return EXIT_FAILED if failed else 0

@@ -23,12 +23,13 @@ import libraries
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LAST_LINES = 6  # of a failed command's output, in the report
 MINIMUM_SECONDS = 5  # left of a part, for a step to start
+REPORT_SECONDS = 5  # between two reports within a step
 EXIT_STOPPED = 143
 FAKE_NAME = "Fake CUDA device"
 
 
 class Skip(Exception):
-    """The reason why a step cannot run here."""
+    """The reason why a step cannot run here. The report gets the command that runs it elsewhere."""
 
 
 class NoTime(Exception):
@@ -36,11 +37,11 @@ class NoTime(Exception):
 
 
 class Failure(Exception):
-    """What a step found wrong; `lines` has the details."""
+    """What a step found wrong; `lines` has the details, and `found` what a step returns that passes."""
 
-    def __init__(self, text, lines=()):
+    def __init__(self, text, lines=(), **found):
         super().__init__(text)
-        self.lines = list(lines)
+        self.lines, self.found = list(lines), found
 
 
 class Done:
@@ -69,10 +70,12 @@ class Check:
         self.plugin = pathlib.Path(os.environ.get("TRAINER_CUDA_PLUGIN") or self.build / "apps/trainer/libtrainer_cuda.so").resolve()
         self.ran = []  # names of the steps of this run
         self.log_folder = self.out
+        self.part = None
         self.part_end = None
         self.step_end = None
         self.library_folders = libraries.folders()
-        self.lock = threading.Lock()  # of report.jsonl and lines
+        self.lock = threading.Lock()  # of the report's files and lines
+        self.written = 0.0  # when report.json was written last
         self.processes = set()
         self.stopped = False
         self.lines = self.read_lines()
@@ -104,6 +107,8 @@ class Check:
     def note(self, item, state="passed", **found):
         """Records what an item of the running step, a test case or a measurement, has found."""
         self.record(step=self.ran[-1], item=item, state=state, **found)
+        if time.monotonic() > self.written + REPORT_SECONDS:
+            self.write_report()
 
     def steps(self):
         """The last result of each step, in the order in which they were first run."""
@@ -150,6 +155,7 @@ class Check:
     def start_part(self, name, seconds):
         """Steps from here on end within so many seconds."""
         print(f"==== {name}, at most {seconds} s", flush=True)
+        self.part = name
         self.part_end = time.monotonic() + seconds
 
     def seconds_left(self, limit):
@@ -198,6 +204,10 @@ class Check:
         with concurrent.futures.ThreadPoolExecutor(workers) as pool:
             return [future.result() for future in [pool.submit(work) for work in works]]
 
+    def command(self, step, reason):
+        """The command that runs a step of this part alone, with the reason why it is needed."""
+        return f"scripts/gpu_check.sh --part {self.part} --step {step}  # {reason}"
+
     def step(self, name, work, limit):
         """Runs a step for at most `limit` seconds and records its result."""
         started = time.monotonic()
@@ -207,6 +217,7 @@ class Check:
         state, text, lines, found = "passed", "", [], {}
         self.ran.append(name)
         self.record(step=name, state="running")
+        self.write_report()
         try:
             if self.seconds_left(limit) < min(MINIMUM_SECONDS, limit):
                 raise NoTime("no time is left of this part")
@@ -214,11 +225,11 @@ class Check:
             found = work(self) or {}
             text, lines = found.pop("text", ""), found.pop("lines", [])
         except Skip as reason:
-            state, text = "skipped", str(reason)
+            state, text, found = "skipped", str(reason), {"commands": [self.command(name, reason)]}
         except NoTime as reason:
-            state, text = "NOT RUN", str(reason)
+            state, text, found = "NOT RUN", str(reason), {"commands": [self.command(name, reason)]}
         except Failure as reason:
-            state, text, lines = "FAILED", str(reason), reason.lines
+            state, text, lines, found = "FAILED", str(reason), reason.lines, reason.found
         except Exception as reason:  # pylint: disable=broad-exception-caught
             state, text = "FAILED", f"{type(reason).__name__}: {reason}"
             lines = traceback.format_exc().splitlines()[-LAST_LINES:]
@@ -229,14 +240,23 @@ class Check:
         self.record(step=name, state=state, text=text, seconds=round(seconds, 1), lines=lines, **found)
         self.write_report()
 
+    def skipped(self):
+        """The commands that run what this machine could not, each with its reason."""
+        return [command for step in self.steps() for command in step.get("commands", [])]
+
     def write_report(self):
-        """Writes report.json and report.txt anew."""
+        """Writes report.json and report.txt anew; whenever the program is stopped, each is whole."""
+        with self.lock:
+            self.replace_report()
+
+    def replace_report(self):
+        self.written = time.monotonic()
         gpus = self.gpus
         fake = any(gpu.startswith(FAKE_NAME) for gpu in gpus)
         devices = "fake GPUs; nothing here was measured on a GPU" if fake else "GPUs"
         report = {"written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "on": devices,
-                  "gpus": gpus, "steps": self.steps()}
-        (self.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+                  "gpus": gpus, "skipped": self.skipped(), "steps": self.steps()}
+        self.replace("report.json", json.dumps(report, indent=1) + "\n")
         lines = [f"Check of the CUDA backend on {devices}, {report['written']}"]
         lines += [f"GPU {i}: {gpu}" for i, gpu in enumerate(gpus)]
         for step in report["steps"]:
@@ -245,7 +265,14 @@ class Check:
             if step["state"] == "STOPPED":
                 details = [f"{item['item']}: {item['state']}" for item in step["items"]]
             lines += [f"{'':22}{line}" for line in details]
-        (self.out / "report.txt").write_text("\n".join(lines) + "\n")
+        lines += ["Skipped:", *report["skipped"]] if report["skipped"] else []
+        self.replace("report.txt", "\n".join(lines) + "\n")
+
+    def replace(self, name, text):
+        """Writes a file beside the named one and renames it."""
+        path = self.out / f"{name}.tmp"
+        path.write_text(text)
+        path.replace(self.out / name)
 
 
 def events(output):

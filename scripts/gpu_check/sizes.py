@@ -6,6 +6,8 @@ RANKS = ("ReductionOptions*",)
 SANITIZED = ("Pool: windows*", "BatchNorm: activations*", "BatchNorm: other*", "FoldBatchNorm*", "Activate*",
              "Softmax*", "Loss: every kind*", "GlobalPool*", "Add and Concat*", "ZeroPad*", "L2Penalty*",
              "residual block*", "depthwise convolution between*")
+# Kernels whose threads exchange values through shared memory.
+RACED = ("BatchNorm: activations*", "BatchNorm: other*", "residual block*", "depthwise convolution between*")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,6 +18,7 @@ class Size:
     ranks: tuple = RANKS
     engine: tuple = ("*",)
     sanitized: tuple = SANITIZED
+    raced: tuple = RACED
     config: str = ""  # of the trainings; empty: MNIST, or the drawn digits without it
     settings: tuple = ("run.summary_every=50 steps", "train.epochs=2")
     accuracy: float = 0.98  # that each training must reach
@@ -34,7 +37,7 @@ class Size:
 SIZES = {
     "full": Size(),
     "tiny": Size(conformance=("Dense*", "Softmax*"), ranks=("ReductionOptions: a loss of one rank*",),
-                 engine=("Engine::check_equal*",), sanitized=("L2Penalty*",), config="scripts/bench/cnn.yaml",
+                 engine=("Engine::check_equal*",), sanitized=("L2Penalty*",), raced=("L2Penalty*",), config="scripts/bench/cnn.yaml",
                  settings=("train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"), accuracy=0, verify_steps=4,
                  speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
 }

@@ -40,11 +40,11 @@ def steps_in(out):
     return {step["step"]: step for step in steps}
 
 
-def select_libraries(build):
+def select_libraries(build, gpus=4):
     """The environment of a machine whose GPU is the fake library, and which has what a machine with a GPU may lack."""
     build = pathlib.Path(build).resolve()
     return {"TRAINER_CUDA_PLUGIN": str(build / "test/cuda/plugin/libtrainer_cuda_fake.so"),
-            "LD_LIBRARY_PATH": str(build / "test/cuda/fake_nvml/fake_nvml"), "TRAINER_FAKE_CUDA_DEVICES": "4",
+            "LD_LIBRARY_PATH": str(build / "test/cuda/fake_nvml/fake_nvml"), "TRAINER_FAKE_CUDA_DEVICES": str(gpus),
             "PATH": f"{HERE / 'bin'}:{HERE / 'stand_ins'}:{os.environ['PATH']}",
             "TRAINER_BENCH_PYTHON": str(HERE / "stand_ins/python_with_torch")}
 
@@ -57,13 +57,16 @@ def check_whole(build, folder):
         assert done.returncode == 0, (done.stdout, done.stderr)
     steps = steps_in(out)
     states = {name: step["state"] for name, step in steps.items()}
-    expected = {"build", "machine", "devices", "properties", "training", "conformance", "engine", "sanitizer", "ranks_shared", "ranks",
-                "verify_resume", "verify_replicas", "resume_elsewhere", "images", "telemetry", "transfer", "ceilings", "measure_cnn_8",
-                "profile_cnn_8", "peers_cnn_8"}
+    expected = {"build", "machine", "devices", "properties", "training", "conformance", "engine", "sanitizer", "racecheck", "synccheck",
+                "ranks_shared", "ranks", "verify_resume", "verify_replicas", "two_runs", "resume_elsewhere", "images", "telemetry",
+                "transfer", "ceilings", "measure_cnn_8", "profile_cnn_8", "peers_cnn_8"}
     assert states == {name: "skipped" if name == "transfer" else "passed" for name in expected}, states
     report = json.loads((out / "report.json").read_text())
     assert report["gpus"] == [f"Fake CUDA device {i}" for i in range(4)], report
     assert "nothing here was measured on a GPU" in report["on"], report
+    assert len(report["skipped"]) == 1 and report["skipped"][0].startswith(
+        "scripts/gpu_check.sh --part correctness --step transfer  # there is no "), report
+    assert steps["two_runs"]["lines"] == ["free: the same bits", "pinned: the same bits"], steps["two_runs"]
     text = (out / "report.txt").read_text()
     assert "gpu0: utilization 0.5, power_watts 200.0" in text and "fake GPUs" in text.splitlines()[0], text
     assert "no known model" in "".join(steps["properties"]["lines"]), steps["properties"]
@@ -87,6 +90,51 @@ def check_whole(build, folder):
     assert "copy 1.00 TB/s" in steps["ceilings"]["text"], steps["ceilings"]
 
 
+def check_two_gpus(build, folder):
+    """What needs several GPUs runs on two, and the report has the commands for what needs more."""
+    for gpus in (1, 2):
+        out = folder / f"gpus_{gpus}"
+        done = run("--fake", "--no-build", "--build", build, "--out", out, "--part", "correctness", "--step", "devices", "verify_replicas",
+                   "two_runs", "ranks", TRAINER_FAKE_CUDA_DEVICES=str(gpus))
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        states = {name: step["state"] for name, step in steps_in(out).items()}
+        expected = "passed" if gpus == 2 else "skipped"
+        assert states == {"build": "passed", "devices": "passed", "verify_replicas": expected, "two_runs": expected, "ranks": expected}, states
+        printed = [line.removeprefix("skipped: ") for line in done.stdout.splitlines() if line.startswith("skipped: ")]
+        assert printed == json.loads((out / "report.json").read_text())["skipped"], printed
+        assert all(command in (out / "report.txt").read_text() for command in printed), printed
+        if gpus == 1:
+            assert printed == [f"scripts/gpu_check.sh --part correctness --step {step}  # needs 2 GPUs; this machine has 1"
+                               for step in ("verify_replicas", "two_runs", "ranks")], printed
+        else:
+            assert len(printed) == 1 and printed[0].endswith("  # its cases of up to 3 GPUs"), printed
+            command, _ = printed[0].split("  # ")
+            more = subprocess.run(command, shell=True, capture_output=True, text=True, check=False,
+                                  env={**os.environ, **select_libraries(build, 3)})
+            assert more.returncode == 0 and "1 passed" in more.stdout and "[needs" not in more.stdout, (command, more)
+
+
+def check_two_runs(folder):
+    """Runs that differ are reported; where the order of sums is pinned, they are a failure."""
+    def trains(hashes):
+        def train(check, path, name, *settings, **variables):
+            assert "parallel.gpus=3" in settings and variables == (correctness.PINNED if name.startswith("pinned") else {}), name
+            return {"parameters_sha256": hashes.pop(0)}
+        return train
+
+    check = checks.Check(Options(folder), sizes.SIZES["tiny"])
+    check.step("devices", lambda check: {"gpus": ["a", "b", "c"]}, 20)
+    original = correctness.train
+    try:
+        for hashes, state, lines in ((["a", "b", "c", "c"], "passed", ["free: different bits", "pinned: the same bits"]),
+                                     (["a", "a", "b", "c"], "FAILED", ["free: the same bits", "pinned: different bits"])):
+            correctness.train = trains(hashes)
+            check.step("two_runs", correctness.two_runs, 20)
+            assert check.steps()[-1]["state"] == state and check.steps()[-1]["lines"] == lines, check.steps()[-1]
+    finally:
+        correctness.train = original
+
+
 def best(figures, steps):
     return max(figures["benchmark"], steps["measure_cnn_8"]["figures"]["cnn_8_autotune"]["benchmark"])
 
@@ -106,8 +154,9 @@ def check_option(build, folder):
 
 
 def check_killed(build, folder):
-    """A part that is killed in the middle of a step loses no result that it had, and ends the commands that it ran."""
-    for kind in (signal.SIGTERM, signal.SIGKILL):
+    """A part that is killed in the middle of a step loses no result that it had, and ends the commands that it ran. Its report is
+    there, also after SIGKILL, which lets nothing be written."""
+    for kind in (signal.SIGHUP, signal.SIGKILL):
         out = folder / f"killed_{kind.name}"
         arguments = ["--no-build", "--build", build, "--out", out, "--size", "tiny", "--part", "correctness", "--step", "devices", "training"]
         environment = {**os.environ, **select_libraries(build)}
@@ -115,8 +164,10 @@ def check_killed(build, folder):
             wait_for(lambda out=out: any(line.get("item") == "gpu_again" for line in lines_in(out)), out)
             process.send_signal(kind)
             code = process.wait(20)
-        assert code == (checks.EXIT_STOPPED if kind == signal.SIGTERM else -signal.SIGKILL), code
-        if kind == signal.SIGTERM:
+        assert code == (checks.EXIT_STOPPED if kind == signal.SIGHUP else -signal.SIGKILL), code
+        report = {step["step"]: step["state"] for step in json.loads((out / "report.json").read_text())["steps"]}
+        assert report == {"build": "passed", "devices": "passed", "training": "STOPPED"}, report
+        if kind == signal.SIGHUP:
             assert trainings_in(out) == [], "a training goes on after the check that began it was stopped"
         else:
             wait_for(lambda out=out: trainings_in(out) == [], out)
@@ -219,11 +270,10 @@ def check_refusals():
 def check_properties():
     known = {"deviceName": "NVIDIA H200", "multiProcessorCount": 132, "warpSize": 32, "totalGlobalMem": 7, "cudaDeviceId": 0}
     live = {**known, "cudaDeviceId": 3, "totalGlobalMem": 1}
-    assert correctness.compare_properties(live, known) == []
+    assert correctness.compare_properties(live, known) == ([], [])
     live.update(multiProcessorCount=114, maxCtasPerSM=32)
     del live["warpSize"]
-    assert correctness.compare_properties(live, known) == [
-        "maxCtasPerSM: this GPU 32, expected None", "multiProcessorCount: this GPU 114, expected 132"]
+    assert correctness.compare_properties(live, known) == (["multiProcessorCount: this GPU 114, expected 132"], ["maxCtasPerSM"])
 
 
 def check_bench_refusal(build):
@@ -241,8 +291,10 @@ def main(build):
     with tempfile.TemporaryDirectory() as name:
         check_limits(pathlib.Path(name) / "limits")
         check_skipped_cases(pathlib.Path(name) / "skipped")
+        check_two_runs(pathlib.Path(name) / "two_runs")
         check_whole(build, pathlib.Path(name))
         check_option(build, pathlib.Path(name))
+        check_two_gpus(build, pathlib.Path(name))
         check_killed(build, pathlib.Path(name))
         check_failures(build, pathlib.Path(name))
 
