@@ -28,13 +28,19 @@ const json& fixture() {
   return content;
 }
 
-// Numbers in [-1, 1] of integers alone: chaos() of the script.
-std::vector<double> chaos(std::int64_t count, std::int64_t number) {
-  std::vector<double> values(static_cast<std::size_t>(count));
-  std::int64_t k = 0;
-  for (double& value : values) {
-    const std::int64_t i = k++ % 100003;
-    value = static_cast<double>((i * i * 31 + i * 17 + number * 101) % 10007) / 5003.0 - 1;
+// Numbers in [-1, 1] of integers alone, chaos() of the script, times `scale` plus `offset`. They
+// repeat, so that most of them are copies.
+template <class T>
+std::vector<T> chaos(std::int64_t count, std::int64_t number, double offset = 0, double scale = 1) {
+  constexpr std::int64_t kPeriod = 100003;
+  std::vector<T> values(static_cast<std::size_t>(count));
+  T* const first = values.data();
+  for (std::int64_t i = 0; i < std::min(count, kPeriod); ++i) {
+    const std::int64_t mixed = (i * i * 31 + i * 17 + number * 101) % 10007;
+    first[i] = static_cast<T>(offset + scale * (static_cast<double>(mixed) / 5003.0 - 1));
+  }
+  for (std::int64_t at = kPeriod; at < count; at += kPeriod) {
+    std::copy_n(first, std::min(kPeriod, count - at), first + at);
   }
   return values;
 }
@@ -43,10 +49,9 @@ std::int64_t add_letters(const std::string& text) {
   return std::accumulate(text.begin(), text.end(), std::int64_t{0});
 }
 
-std::vector<double> compute_value(const std::string& name, const Shape& shape) {
+std::vector<float> compute_value(const std::string& name, const Shape& shape) {
   const std::size_t slash = name.rfind('/');
   const std::string layer = name.substr(0, slash), kind = name.substr(slash + 1);
-  std::vector<double> values = chaos(shape.elements(), add_letters(layer) + add_letters(kind));
   const double inputs = static_cast<double>(shape.elements() / shape[shape.rank() - 1]);
   double offset = 0, scale = std::sqrt(6 / inputs);
   if (kind == "gamma" || kind == "moving_variance") {
@@ -54,8 +59,7 @@ std::vector<double> compute_value(const std::string& name, const Shape& shape) {
   } else if (kind == "beta" || kind == "bias" || kind == "moving_mean") {
     scale = 0.1;
   }
-  for (double& value : values) value = offset + scale * value;
-  return values;
+  return chaos<float>(shape.elements(), add_letters(layer) + add_letters(kind), offset, scale);
 }
 
 graph::Graph make_model(const std::string& name, std::int64_t outputs, bool head) {
@@ -132,7 +136,7 @@ void check_backbone(const std::string& name, bool head = false) {
     }
   }
   const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
-  const auto got = runner.run(1, {chaos(Shape(image).elements(), 7)});
+  const auto got = runner.run(1, {chaos<double>(Shape(image).elements(), 7)});
   check_features(name, c, got[0]);
 }
 
@@ -152,11 +156,8 @@ std::vector<checkpoint::Tensor> state_dict(const json& c) {
     } else if (name.ends_with(".weight")) {
       scale = std::sqrt(6 / static_cast<double>(shape.elements() / shape[0]));
     }
-    checkpoint::Tensor tensor{name, shape, {}};
-    for (const double value : chaos(shape.elements(), add_letters(name))) {
-      tensor.values.push_back(static_cast<float>(offset + scale * value));
-    }
-    tensors.push_back(std::move(tensor));
+    tensors.push_back(
+        {name, shape, chaos<float>(shape.elements(), add_letters(name), offset, scale)});
   }
   return tensors;
 }
@@ -185,9 +186,9 @@ void check_torchvision(const std::string& name) {
   CHECK(import.report.extra.empty());
   Runner runner(open(setups()[0]), compile::evaluation_graph(model, {}, true), {});
   for (const checkpoint::Tensor& tensor : import.tensors) {
-    runner.write(tensor.name, std::vector<double>(tensor.values.begin(), tensor.values.end()));
+    runner.write(tensor.name, tensor.values);
   }
-  check_features(name, c, runner.run(1, {chaos(spec.image.elements(), 7)})[0]);
+  check_features(name, c, runner.run(1, {chaos<double>(spec.image.elements(), 7)})[0]);
 }
 
 }  // namespace

@@ -428,7 +428,10 @@ const backend::CallResult& Runner::result() const {
 }
 
 void Runner::write(const std::string& name, const std::vector<double>& values) {
-  variables_->write(name, std::vector<float>(values.begin(), values.end()));
+  write(name, std::vector<float>(values.begin(), values.end()));
+}
+void Runner::write(const std::string& name, const std::vector<float>& values) {
+  variables_->write(name, values);
 }
 
 std::vector<float> Runner::read(const std::string& name) const {

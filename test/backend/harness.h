@@ -103,6 +103,7 @@ class Runner {
                                       const std::vector<std::vector<double>>& inputs,
                                       const backend::Scalars& scalars = {});
   void write(const std::string& name, const std::vector<double>& values);
+  void write(const std::string& name, const std::vector<float>& values);
   std::vector<float> read(const std::string& name) const;
   // The result of the last run; CompileOptions::result_outputs must name the loss.
   const backend::CallResult& result() const;

@@ -116,7 +116,7 @@ TEST_CASE("float16: training continues with a loss scale set from another run") 
   for (const graph::Value& value : whole.graph.values) {
     if (!graph::is_persistent(value.role)) continue;
     const std::vector<float> values = first.runner.read(value.name);
-    second.runner.write(value.name, {values.begin(), values.end()});
+    second.runner.write(value.name, values);
   }
   second.runner.set_loss_scale(kept);
   CHECK(second.runner.loss_scale() == kept);
