@@ -7,7 +7,6 @@
 #include <libdeflate.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

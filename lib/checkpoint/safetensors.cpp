@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"

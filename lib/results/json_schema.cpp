@@ -1,6 +1,5 @@
 #include "results/json_schema.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace trainer::results {

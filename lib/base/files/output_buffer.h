@@ -9,7 +9,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <ostream>
 #include <streambuf>
 #include <string>
 #include <string_view>

@@ -2,7 +2,6 @@
 // checkpoint.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>

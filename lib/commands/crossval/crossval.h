@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <ostream>
 
 #include "commands/sweep/sweep.h"
 #include "results/decisions/decision_options.h"

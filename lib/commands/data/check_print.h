@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "data/check.h"
 #include "data/check_arrays.h"

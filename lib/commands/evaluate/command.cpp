@@ -1,6 +1,5 @@
 #include "commands/evaluate/command.h"
 
-#include <chrono>
 #include <optional>
 
 #include "base/error.h"

@@ -1,8 +1,6 @@
 // The command `export`.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "commands/model_arguments/model_arguments.h"

@@ -1,7 +1,6 @@
 #include "commands/predict/prediction_writer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iomanip>
 #include <ostream>
 

@@ -1,6 +1,5 @@
 #include "commands/profile/profile_print.h"
 
-#include <algorithm>
 #include <ostream>
 
 #include "base/error.h"

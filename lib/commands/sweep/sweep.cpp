@@ -1,11 +1,9 @@
 #include "commands/sweep/sweep.h"
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <ostream>
-#include <stdexcept>
 #include <thread>
 
 #include "base/error.h"

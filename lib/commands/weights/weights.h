@@ -1,7 +1,6 @@
 // `weights`: the ImageNet weights of the backbones, listed and downloaded.
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 

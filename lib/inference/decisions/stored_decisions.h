@@ -1,7 +1,6 @@
 // Reads the results of `evaluate` in a run that `predict` uses.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "base/notice.h"

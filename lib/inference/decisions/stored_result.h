@@ -2,7 +2,6 @@
 // the parameters of one checkpoint.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 

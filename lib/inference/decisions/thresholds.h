@@ -2,7 +2,6 @@
 // used by `evaluate`, `predict` and `export`.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>

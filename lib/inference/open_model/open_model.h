@@ -1,7 +1,6 @@
 // Opens a model by what the command line names: a run, a checkpoint or a config.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // Opens a trained run from its checkpoints, and its config and data.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,9 +1,7 @@
 // Makes the model of a config without training it.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <vector>
 
 #include "base/notice.h"
 #include "config/config.h"

@@ -2,10 +2,7 @@
 // that it predicts rightly.
 #pragma once
 
-#include <functional>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/files/files.h"
 #include "base/notice.h"

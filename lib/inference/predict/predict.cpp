@@ -1,7 +1,6 @@
 #include "inference/predict/predict.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/numbers/statistics.h"

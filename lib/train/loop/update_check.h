@@ -1,10 +1,8 @@
 // Reports trained parameters that the updates of a run do not change.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "train/schedule/plateau.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "hooks/hooks.h"
 
