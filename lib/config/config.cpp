@@ -12,8 +12,8 @@ void fields(FieldVisitor& v, Config& s) {
     at_least(0).on_resume(Resume::kSame));
   v("model", s.model, "The network and its loss.", same_on_resume().required());
   v("data", s.data, "The images and labels to train, validate and test with.", any().required());
-  v("optimizer", s.optimizer, "How gradients change the weights.", any());
-  v("schedule", s.schedule, "The learning rate over time.", any());
+  v("optimizer", s.optimizer, "How gradients change the weights.");
+  v("schedule", s.schedule, "The learning rate over time.");
   v("train", s.train, "The length of the training, its batches, and what ends it early.",
     any().required());
   v("parallel", s.parallel, "The devices that train the model, and how they share the work.",

@@ -195,12 +195,13 @@ class FieldVisitor {
 
   // A key with its value. `help` is what the reference and `trainer explain` print.
   template <class T>
-  void operator()(const char* key, T& value, const char* help, const Rule& rule) {
+  void operator()(const char* key, T& value, const char* help, const Rule& rule = {}) {
     ValueOf<T> shown(value);
     field(key, shown, help, rule);
   }
   // One number may stand for a list of numbers, unless the list needs more of them.
-  void operator()(const char* key, std::vector<double>& value, const char* help, const Rule& rule) {
+  void operator()(const char* key, std::vector<double>& value, const char* help,
+                  const Rule& rule = {}) {
     ValueOf<std::vector<double>> shown(value);
     field(key, shown, help, rule.min_items > 1 ? rule : rule.allow_scalar());
   }

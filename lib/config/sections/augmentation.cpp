@@ -55,7 +55,7 @@ static void fields(FieldVisitor& v, TrivialAugment& s) {
 
 static void fields(FieldVisitor& v, AutoAugment& s) {
   v.shorthand("policy");
-  v("policy", s.policy, "The data set that the list of operations was found for.", any());
+  v("policy", s.policy, "The data set that the list of operations was found for.");
 }
 
 static void fields(FieldVisitor& v, TimmRandAugment& s) {
@@ -71,8 +71,7 @@ static void fields(FieldVisitor& v, TimmRandAugment& s) {
   v("max_magnitude", s.max_magnitude, "Largest magnitude that an operation gets (mmax).", above(0));
   v("increasing", s.increasing,
     "Whether every operation is stronger at a higher magnitude (inc1). Otherwise posterize and "
-    "solarize are weaker, and color, contrast, brightness and sharpness run from less to more.",
-    any());
+    "solarize are weaker, and color, contrast, brightness and sharpness run from less to more.");
 }
 
 static void fields(FieldVisitor& v, RandomRotation& s) {
@@ -126,8 +125,7 @@ static void fields(FieldVisitor& v, RandomErasing& s) {
     "The erased pixels. value: the key value. The others are timm's --remode, numbers of the "
     "normalized image, which are cut to those of pixels: const: 0; rand: one from N(0, 1) for each "
     "channel of the part; pixel: one for each pixel and channel, as in torchvision's value: "
-    "random.",
-    any());
+    "random.");
   v("value", s.value, "Value of the erased pixels, 0 to 255.", within(0, 255));
 }
 

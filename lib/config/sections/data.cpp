@@ -27,8 +27,7 @@ static void fields(FieldVisitor& v, SplitFiles& s) {
   v("glob", s.glob,
     "image_folder: the files, e.g. train/**/*.jpeg; the folder a file is in names its class.",
     free_on_resume());
-  v("augment", s.augment, "Random changes of the training images, in order; none when left out.",
-    any());
+  v("augment", s.augment, "Random changes of the training images, in order; none when left out.");
 }
 
 static void fields(FieldVisitor& v, Synthetic& s) {
@@ -39,25 +38,23 @@ static void fields(FieldVisitor& v, Synthetic& s) {
 }
 
 static void fields(FieldVisitor& v, Normalize& s) {
-  v("scale", s.scale, "Factor of the pixels: (x * scale - mean) / std.", any());
+  v("scale", s.scale, "Factor of the pixels: (x * scale - mean) / std.");
   v("mean", s.mean,
-    "Mean of the scaled pixels, which is subtracted: one number, or one per channel.", any());
+    "Mean of the scaled pixels, which is subtracted: one number, or one per channel.");
   v("std", s.std,
     "Standard deviation of the scaled pixels, a divisor: one number, or one per channel.",
     above(0));
   v("reverse_channels", s.reverse_channels,
-    "Whether RGB becomes BGR before mean and std, which then count in BGR.", any());
+    "Whether RGB becomes BGR before mean and std, which then count in BGR.");
 }
 
 static void fields(FieldVisitor& v, Csv& s) {
   v("image_column", s.image_column,
-    "Name of the column with the paths of the images; a usual name is recognised when left out.",
-    any());
+    "Name of the column with the paths of the images; a usual name is recognised when left out.");
   v("label_column", s.label_column,
     "Name of the column with the classes; when left out, a usual name is recognised, or columns of "
     "0 and 1, one per class, of which one is 1 in each row. With binary_cross_entropy the columns "
-    "are labels, any number of which are 1; an empty cell or nan is unknown and not counted.",
-    any());
+    "are labels, any number of which are 1; an empty cell or nan is unknown and not counted.");
   v("label_separator", s.label_separator,
     "binary_cross_entropy: one character between the labels of a cell, such as '|'. The labels are "
     "data.classes, or all that occur; an empty cell has none. One label per cell when left out.",
@@ -65,19 +62,17 @@ static void fields(FieldVisitor& v, Csv& s) {
   v("uncertain", s.uncertain,
     "binary_cross_entropy: what a cell of -1 in a column of labels counts as, with which some "
     "lists "
-    "mark an uncertain label: ignore (unknown), 0 or 1. Such cells are errors when left out.",
-    any());
+    "mark an uncertain label: ignore (unknown), 0 or 1. Such cells are errors when left out.");
   v("weight_column", s.weight_column,
     "Name of the column with what the loss of a sample is multiplied by, in training and in "
     "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "
-    "recognised when left out.",
-    any());
+    "recognised when left out.");
   v("separator", s.separator,
-    "Character between the fields of a line, or tab; found when left out.", any());
+    "Character between the fields of a line, or tab; found when left out.");
   v("root", s.root, "Folder from which paths count; that of the csv file when left out.",
     free_on_resume());
   v("ending", s.ending,
-    "Ending that is added to the path of every image, such as .png; none when left out.", any());
+    "Ending that is added to the path of every image, such as .png; none when left out.");
 }
 
 void fields(FieldVisitor& v, Data& s) {
@@ -86,14 +81,13 @@ void fields(FieldVisitor& v, Data& s) {
     "Format of the images and labels: idx (files of MNIST), npz (arrays of NumPy), cifar, "
     "tfrecord, webdataset, image_folder (a folder per class), csv (lists of files), digits (a "
     "small data set "
-    "of the program) or synthetic (random numbers).",
-    any());
+    "of the program) or synthetic (random numbers).");
   v("path", s.path,
     "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
     "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "
     "a folder per class. A zip archive of these (image_folder): photos.zip.",
     free_on_resume());
-  v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
+  v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.");
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
     at_least(1));
   v("class_order", s.class_order,
@@ -101,9 +95,9 @@ void fields(FieldVisitor& v, Data& s) {
     "number (0, 1, 2, 10; the names must be numbers). When left out, folders are in the order "
     "text, and labels of lists and shards in the order number if all are numbers.",
     same_on_resume());
-  v("train", s.train, "Where the training samples are.", any());
-  v("validation", s.validation, "Where the validation samples are; none when left out.", any());
-  v("test", s.test, "Where the test samples are; none when left out.", any());
+  v("train", s.train, "Where the training samples are.");
+  v("validation", s.validation, "Where the validation samples are; none when left out.");
+  v("test", s.test, "Where the test samples are; none when left out.");
   v("validation_split", s.validation_split,
     "Fraction of the training samples set aside for validation, in [0, 1).", below(0, 1));
   v("validation_split_order", s.validation_split_order,
@@ -142,8 +136,8 @@ void fields(FieldVisitor& v, Data& s) {
   v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.",
     same_on_resume());
   v.group({"normalize", "preprocess"}, false);
-  v("synthetic", s.synthetic, "Size of the random data of format synthetic.", any());
-  v("csv", s.csv, "How the lines of a csv file name an image and its class.", any());
+  v("synthetic", s.synthetic, "Size of the random data of format synthetic.");
+  v("csv", s.csv, "How the lines of a csv file name an image and its class.");
   v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
     at_least(1).items(2, 2).on_resume(Resume::kSame));
   v("channels", s.channels,
@@ -171,12 +165,10 @@ void fields(FieldVisitor& v, Data& s) {
   v("scaled_decode", s.scaled_decode,
     "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough. This is faster and "
     "moves pixels by some levels, which `plan` and `data` measure. When left out, true, or false "
-    "where antialias is given.",
-    any());
+    "where antialias is given.");
   v("on_error", s.on_error,
     "What happens with a damaged image: fail ends the run, skip leaves the image out, and replace "
-    "takes another one of the same class.",
-    any());
+    "takes another one of the same class.");
   v("error_budget", s.error_budget,
     "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));
   v("on_conflict", s.on_conflict,

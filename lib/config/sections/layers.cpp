@@ -45,13 +45,13 @@ void fields(FieldVisitor& v, Initializer& s) {
     v.alternative(
         name, describe(kind), s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](FieldVisitor& inner) {
-          if (k == Kind::kConstant) inner("value", s.value, "Value of all elements.", any());
+          if (k == Kind::kConstant) inner("value", s.value, "Value of all elements.");
           if (k == Kind::kRandomUniform) {
-            inner("low", s.low, "Lower end of the range.", any());
-            inner("high", s.high, "Upper end of the range.", any());
+            inner("low", s.low, "Lower end of the range.");
+            inner("high", s.high, "Upper end of the range.");
           }
           if (k == Kind::kRandomNormal || k == Kind::kTruncatedNormal) {
-            inner("mean", s.mean, "Mean of the normal distribution.", any());
+            inner("mean", s.mean, "Mean of the normal distribution.");
             inner("stddev", s.stddev, "Standard deviation of the normal distribution.",
                   at_least(0));
           }
@@ -88,8 +88,8 @@ static void pool_fields(FieldVisitor& v, L& s) {
 
 template <class L>
 static void output_fields(FieldVisitor& v, L& s) {
-  v("activation", s.activation, "Function applied to the output.", any());
-  v("use_bias", s.use_bias, "Whether a bias is added.", any());
+  v("activation", s.activation, "Function applied to the output.");
+  v("use_bias", s.use_bias, "Whether a bias is added.");
 }
 
 template <class L>
@@ -103,8 +103,8 @@ static void kernel_fields(FieldVisitor& v, L& s) {
 template <class L>
 static void norm_fields(FieldVisitor& v, L& s) {
   v("epsilon", s.epsilon, "Small number added to the variance, so that it is not zero.", above(0));
-  v("center", s.center, "Whether beta, a trained offset, is added.", any());
-  v("scale", s.scale, "Whether the result is multiplied by gamma, a trained scale.", any());
+  v("center", s.center, "Whether beta, a trained offset, is added.");
+  v("scale", s.scale, "Whether the result is multiplied by gamma, a trained scale.");
   v("beta_initializer", s.beta_initializer, "Initializer of beta, the offset.", warn_on_resume());
   v("gamma_initializer", s.gamma_initializer, "Initializer of gamma, the scale.", warn_on_resume());
 }
@@ -171,10 +171,10 @@ static void fields(FieldVisitor& v, AveragePoolLayer& s) {
 }
 
 static void fields(FieldVisitor& v, GlobalAveragePoolLayer& s) {
-  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
+  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].");
 }
 static void fields(FieldVisitor& v, GlobalMaxPoolLayer& s) {
-  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
+  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].");
 }
 static void fields(FieldVisitor&, FlattenLayer&) {}
 static void fields(FieldVisitor&, AddLayer&) {}
@@ -207,15 +207,14 @@ static void fields(FieldVisitor& v, ActivationLayer& s) {
   v.shorthand("function");
   v("function", s.function,
     "Activation function; softmax is taken over the outputs of a sample, the others are applied to "
-    "each value.",
-    any());
+    "each value.");
   v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
 
 static void fields(FieldVisitor& v, ReluLayer& s) {
   v.shorthand("max_value");
-  v("max_value", s.max_value, "Largest output, 6; no limit when left out.", any());
+  v("max_value", s.max_value, "Largest output, 6; no limit when left out.");
 }
 
 static void fields(FieldVisitor& v, ZeroPadLayer& s) {
@@ -237,7 +236,7 @@ static void fields(FieldVisitor& v, UpSamplingLayer& s) {
   v.shorthand("size");
   v("size", s.size, "Factor by which height and width grow, one number or [height, width].",
     pixels(1));
-  v("interpolation", s.interpolation, "How pixels between those of the input are computed.", any());
+  v("interpolation", s.interpolation, "How pixels between those of the input are computed.");
 }
 
 static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
@@ -256,7 +255,7 @@ static void fields(FieldVisitor& v, PreluLayer& s) {
   v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.",
     warn_on_resume());
   v("shared", s.shared,
-    "One slope per channel, as Keras's shared_axes [1, 2]; else one per element.", any());
+    "One slope per channel, as Keras's shared_axes [1, 2]; else one per element.");
 }
 
 static void fields(FieldVisitor& v, SpatialDropoutLayer& s) {
@@ -302,7 +301,7 @@ static void fields(FieldVisitor& v, ResidualLayer& s) {
     any().items(1).recursive().unless_empty().required());
   v("shortcut", s.shortcut, "The layers of the shortcut; its input itself is added when left out.",
     any().recursive().unless_empty());
-  v("activation", s.activation, "Function applied to the sum.", any());
+  v("activation", s.activation, "Function applied to the sum.");
 }
 
 namespace {
@@ -366,7 +365,7 @@ static void layer_kinds(FieldVisitor& v, Layer& s, std::variant<Kinds...>& kind)
        [&](FieldVisitor& inner) {
          inner.located(s.loc);
          fields(inner, std::get<Kinds>(kind));
-         inner("name", s.name, "Name of the layer; Keras's automatic name when left out.", any());
+         inner("name", s.name, "Name of the layer; Keras's automatic name when left out.");
          inner("inputs", s.inputs,
                "Names of the layers before this one, 'input' being the image; the previous layer "
                "when left out.",

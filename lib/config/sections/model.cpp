@@ -8,7 +8,7 @@ static void fields(FieldVisitor& v, DenseClassifier& s) {
   v.located(s.loc);
   v("hidden_units", s.hidden_units, "Outputs of each hidden layer, e.g. [256, 32].",
     at_least(1).items(1).required());
-  v("activation", s.activation, "Function after each hidden layer.", any());
+  v("activation", s.activation, "Function after each hidden layer.");
   v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
   v("kernel_initializer", s.kernel_initializer, "Initializer of the kernels.", warn_on_resume());
@@ -33,17 +33,16 @@ static void fields(FieldVisitor& v, Backbone& s) {
     any().required());
   v("variant", s.variant,
     "The library whose network it is: keras or torchvision. When left out, that whose names the "
-    "file of weights has; without a file torchvision for resnet18 and 34, and keras for others.",
-    any());
+    "file of weights has; without a file torchvision for resnet18 and 34, and keras for others.");
   v("weights", s.weights,
     "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, PyTorch "
     ".pth, .safetensors or .npz, the last three also with torchvision's names; random when left "
     "out.",
     free_on_resume());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
-  v("include_top", s.include_top, "Whether the classifier of the backbone is included.", any());
+  v("include_top", s.include_top, "Whether the classifier of the backbone is included.");
   v("pooling", s.pooling,
-    "Global pooling at the end of the backbone: none, avg or max; none when left out.", any());
+    "Global pooling at the end of the backbone: none, avg or max; none when left out.");
   v("freeze", s.freeze,
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a name with *, "
     "? and classes such as \"block[1-6]*\", a list of slices and names, a number of first layers, "
@@ -85,8 +84,8 @@ void fields(FieldVisitor& v, Model& s) {
   v("layers", s.layers, "The layers of the model, from its input to its logits.",
     any().unless_empty());
   v("dense_classifier", s.dense_classifier,
-    "Premade: flatten, hidden dense layers, one logit per class.", any());
-  v("backbone", s.backbone, "A network of Keras's applications, with pretrained weights.", any());
+    "Premade: flatten, hidden dense layers, one logit per class.");
+  v("backbone", s.backbone, "A network of Keras's applications, with pretrained weights.");
   v("head", s.head, "The layers after the backbone, in order.", any().unless_empty());
   v.group({"layers", "dense_classifier", "backbone"}, true);
   v("weights", s.weights,
@@ -99,7 +98,7 @@ void fields(FieldVisitor& v, Model& s) {
     free_on_resume());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free_on_resume());
-  v("loss", s.loss, "Loss that training minimizes, on logits.", any());
+  v("loss", s.loss, "Loss that training minimizes, on logits.");
   v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
   v("focal", s.focal,

@@ -50,8 +50,7 @@ static void fields(FieldVisitor& v, Sgd& s) {
   momentum_field(v, s);
   v("nesterov", s.nesterov,
     "Whether Nesterov's form of momentum is used, which applies the momentum once more in each "
-    "update.",
-    any());
+    "update.");
   weight_decay_field(v, s);
 }
 
@@ -149,7 +148,7 @@ void fields(FieldVisitor& v, Optimizer& s) {
   v("accumulate", s.accumulate, "Batches summed into one update.",
     at_least(1).on_resume(Resume::kSame));
   v("learning_rate_multiplier", s.learning_rate_multiplier,
-    "Learning rates of layers, as a list of {match, value}; the last match counts.", any());
+    "Learning rates of layers, as a list of {match, value}; the last match counts.");
   v("layer_decay", s.layer_decay,
     "Layers closer to the input learn slower: the learning rate of each block of a backbone, or of "
     "each layer of model.layers, is that of the next one times this, e.g. 0.75; no decay when left "

@@ -8,22 +8,20 @@ namespace trainer::config {
 static void fields(FieldVisitor& v, ReplicaBatchNorm& s) {
   v("sync", s.sync,
     "Whether batch norm in training takes its statistics over all replicas' samples; otherwise "
-    "each over its own, and the moving statistics are averaged.",
-    any());
+    "each over its own, and the moving statistics are averaged.");
 }
 
 void fields(FieldVisitor& v, Parallel& s) {
   v.located(s.loc);
   v("strategy", s.strategy,
     "How several processes train one model: all_reduce, in step, or parameter_server, "
-    "asynchronously by way of the ps tasks of TF_CONFIG.",
-    any());
+    "asynchronously by way of the ps tasks of TF_CONFIG.");
   v("max_staleness", s.max_staleness,
     "parameter_server: a gradient is dropped when its parameters have had more updates since they "
     "were pulled; unbounded when left out.",
     at_least(0));
   v("device", s.device,
-    "Device to train on; auto takes the GPUs of the machine, or its CPU if there are none.", any());
+    "Device to train on; auto takes the GPUs of the machine, or its CPU if there are none.");
   v("gpus", s.gpus,
     "GPUs of this machine, one per replica: a number, all, or a list of indices, in which an index "
     "may be repeated. On the CPU a number or list only counts replicas.",
@@ -33,18 +31,15 @@ void fields(FieldVisitor& v, Parallel& s) {
     within(1, kMaxReplicas));
   v("lr_scaling", s.lr_scaling,
     "How the number of replicas scales the optimizer's learning rate; must be given for more than "
-    "one.",
-    any());
+    "one.");
   v("shard", s.shard,
     "sample: an epoch's samples are divided among the replicas of all processes; off: each goes "
-    "through all of them in an order of its own.",
-    any());
+    "through all of them in an order of its own.");
   v("evaluate", s.evaluate,
     "Whether evaluation is spread over all replicas and processes; false: rank 0 evaluates alone, "
-    "with the same result.",
-    any());
+    "with the same result.");
   v("reduction", s.reduction,
-    "ordered: the same bits for any number of replicas of the same global batch.", any());
+    "ordered: the same bits for any number of replicas of the same global batch.");
   v("micro_batches", s.micro_batches,
     "Parts that reduction: ordered cuts the global batch into, a power of two; each replica "
     "computes at least one.",
@@ -54,14 +49,13 @@ void fields(FieldVisitor& v, Parallel& s) {
     "chosen when left out.",
     at_least(0));
   v("batch_norm", s.batch_norm,
-    "How batch norm takes its statistics where there are several replicas.", any());
+    "How batch norm takes its statistics where there are several replicas.");
   v("deterministic", s.deterministic,
     "Whether a run gives the same bits every time; false permits sums whose order depends on "
-    "timing; the CPU has none.",
-    any());
+    "timing; the CPU has none.");
   v("pin", s.pin,
-    "Whether each replica's threads are bound to their own cores, for machines without other load.",
-    any());
+    "Whether each replica's threads are bound to their own cores, for machines without other "
+    "load.");
   v("threads", s.threads,
     "Processor cores to use; all when left out. Another number gives other bits, with a fixed "
     "number of lanes too where it is larger than that; not with reduction: ordered.",
@@ -70,19 +64,16 @@ void fields(FieldVisitor& v, Parallel& s) {
     "Micro-batches computed in parallel; chosen when left out. Another number gives other bits; "
     "not with reduction: ordered.",
     within(1, kMaxLanes).on_resume(Resume::kWarn));
-  v("convolution", s.convolution, "Algorithm with which the CPU computes convolutions.", any());
+  v("convolution", s.convolution, "Algorithm with which the CPU computes convolutions.");
   v("autotune", s.autotune,
     "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "
-    "the fastest for later starts; false takes their own choice.",
-    any());
+    "the fastest for later starts; false takes their own choice.");
   v("timeout", s.timeout,
     "Longest time without progress of any process in a call; while data is opened, ten times as "
-    "long. A process that is silent for half of it counts as gone.",
-    any());
+    "long. A process that is silent for half of it counts as gone.");
   v("collective", s.collective,
     "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
-    "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.",
-    any());
+    "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.");
 }
 
 }  // namespace trainer::config

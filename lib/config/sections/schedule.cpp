@@ -23,8 +23,7 @@ static void fields(FieldVisitor& v, ExponentialSchedule& s) {
     no_seconds());
   v("decay_rate", s.decay_rate, "Factor that the learning rate is multiplied by in each decay.",
     above(0));
-  v("staircase", s.staircase, "Whether the learning rate changes at the end of each decay only.",
-    any());
+  v("staircase", s.staircase, "Whether the learning rate changes at the end of each decay only.");
 }
 
 static void fields(FieldVisitor& v, CosineSchedule& s) {
@@ -42,7 +41,7 @@ static void fields(FieldVisitor& v, CosineRestartsSchedule& s) {
 }
 
 static void fields(FieldVisitor& v, ReduceOnPlateauSchedule& s) {
-  v("metric", s.metric, "Metric of an evaluation that has to improve.", any());
+  v("metric", s.metric, "Metric of an evaluation that has to improve.");
   v("factor", s.factor, "Factor that the learning rate is multiplied by.", inside(0, 1));
   v("patience", s.patience, "Evaluations without improvement before a reduction.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
@@ -65,7 +64,7 @@ static void fields(FieldVisitor& v, OneCycleSchedule& s) {
     at_least(1));
   v("final_div_factor", s.final_div_factor,
     "The learning rate ends at its first value divided by this.", at_least(1));
-  v("anneal", s.anneal, "Shape of the rise and of the fall of the learning rate.", any());
+  v("anneal", s.anneal, "Shape of the rise and of the fall of the learning rate.");
 }
 
 static void fields(FieldVisitor& v, RampUpSchedule& s) {
@@ -80,8 +79,8 @@ static void fields(FieldVisitor& v, RampUpSchedule& s) {
     "After the peak, the distance of the learning rate to the floor is multiplied by this per "
     "epoch, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
-  v("by", s.by, "Whether the learning rate changes each epoch or each step.", any());
-  v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());
+  v("by", s.by, "Whether the learning rate changes each epoch or each step.");
+  v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.");
 }
 
 static void fields(FieldVisitor& v, WarmUp& s) {
@@ -119,7 +118,7 @@ void fields(FieldVisitor& v, Schedule& s) {
       v, s.kind, "reduce_on_plateau",
       "The learning rate is reduced when a metric of the evaluations no longer improves.");
   v("warm_up", s.warm_up,
-    "Linear rise of the learning rate before the schedule; none when left out.", any());
+    "Linear rise of the learning rate before the schedule; none when left out.");
 }
 
 }  // namespace trainer::config

@@ -6,18 +6,17 @@ namespace trainer::config {
 
 static void fields(FieldVisitor& v, EarlyStop& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric of the evaluations that has to improve.", any());
+  v("metric", s.metric, "Metric of the evaluations that has to improve.");
   v("patience", s.patience, "Evaluations without improvement before the run ends.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
   v("restore_best", s.restore_best,
     "Whether the run ends with the parameters of its best evaluation, those of run.best, in place "
-    "of the last ones.",
-    any());
+    "of the last ones.");
 }
 
 static void fields(FieldVisitor& v, StopAt& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric that ends the run when an evaluation reaches the value.", any());
+  v("metric", s.metric, "Metric that ends the run when an evaluation reaches the value.");
   v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
     any().required());
 }
@@ -35,7 +34,7 @@ void fields(FieldVisitor& v, Train& s) {
     "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
     "free on a GPU, half of that on the CPU.",
     above(0));
-  v("precision", s.precision, "Number format that the layers compute in.", any());
+  v("precision", s.precision, "Number format that the layers compute in.");
   v("loss_scale", s.loss_scale,
     "float16: factor of the loss before backward, a number or dynamic; dynamic when left out.",
     above(0));
@@ -56,9 +55,8 @@ void fields(FieldVisitor& v, Train& s) {
     "BCEWithLogitsLoss: a map of labels, by name or number, to weights, or balanced: images "
     "without the label / images with it. 1 when left out.",
     at_least(0));
-  v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
-    any());
-  v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.", any());
+  v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.");
+  v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.");
   v("stop_on_divergence", s.stop_on_divergence,
     "Whether a loss that diverges ends the run, with a checkpoint; otherwise it is a warning.",
     warn_on_resume());
