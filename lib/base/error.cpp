@@ -57,10 +57,8 @@ std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
     : Error(kExitConfig, join_diagnostics(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
-DataError::DataError(const std::string& path, const std::string& message)
-    : DataError(path, message, Controls::kNone) {}
-
-DataError::DataError(const std::string& path, const std::string& message, Controls kept)
-    : Error(kExitData, printable(path) + ": " + printable(message, kept)) {}
+std::string DataError::print(const std::string& path, const std::string& message, Controls kept) {
+  return printable(path) + ": " + printable(message, kept);
+}
 
 }  // namespace trainer

@@ -83,10 +83,13 @@ enum ExitCode {
       75  // stopped by a signal after a checkpoint was written (EX_TEMPFAIL: try again)
 };
 
-// The base of all errors that reach main(): a message for the user and an exit code.
+// The base of all errors that reach main(): a message for the user and an exit code. Errors take
+// the parts of their message as concat() does.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  template <class... Parts>
+  explicit Error(ExitCode code, const Parts&... message)
+      : std::runtime_error(concat(message...)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:
@@ -97,41 +100,52 @@ class Error : public std::runtime_error {
 class ConfigError : public Error {
  public:
   explicit ConfigError(std::vector<Diagnostic> diagnostics);
-  ConfigError(const SourceLoc& loc, const std::string& message)
-      : ConfigError(std::vector<Diagnostic>{{loc, message}}) {}
+  template <class... Parts>
+  explicit ConfigError(const SourceLoc& loc, const Parts&... message)
+      : ConfigError(std::vector<Diagnostic>{{loc, concat(message...)}}) {}
   const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
 
  private:
   std::vector<Diagnostic> diagnostics_;
 };
 
-enum class Controls;  // base/text.h
+enum class Controls;  // base/text.h; the first value keeps none
 
 // A file is missing, damaged or of another kind than its name claims. The message starts with the
 // path. Both are made printable(), so that names in them cannot control a terminal or add lines.
 class DataError : public Error {
  public:
-  DataError(const std::string& path, const std::string& message);
+  template <class... Parts>
+  explicit DataError(const std::string& path, const Parts&... message)
+      : DataError(path, Controls{}, message...) {}
   // For a message of several lines: `kept` is kLines.
-  DataError(const std::string& path, const std::string& message, Controls kept);
+  template <class... Parts>
+  DataError(const std::string& path, Controls kept, const Parts&... message)
+      : Error(kExitData, print(path, concat(message...), kept)) {}
+
+ private:
+  static std::string print(const std::string& path, const std::string& message, Controls kept);
 };
 
 // A device, a device library or a peer failed.
 class DeviceError : public Error {
  public:
-  explicit DeviceError(const std::string& message) : Error(kExitDevice, message) {}
+  template <class... Parts>
+  explicit DeviceError(const Parts&... message) : Error(kExitDevice, message...) {}
 };
 
 // Another replica or worker has gone, hangs or has failed. The message names it.
 class PeerError : public DeviceError {
  public:
-  explicit PeerError(const std::string& message) : DeviceError(message) {}
+  template <class... Parts>
+  explicit PeerError(const Parts&... message) : DeviceError(message...) {}
 };
 
 // Something the program promises did not hold.
 class CheckError : public Error {
  public:
-  explicit CheckError(const std::string& message) : Error(kExitCheck, message) {}
+  template <class... Parts>
+  explicit CheckError(const Parts&... message) : Error(kExitCheck, message...) {}
 };
 
 }  // namespace trainer

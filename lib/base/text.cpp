@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdint>
 
+#include "base/error.h"
+
 namespace trainer {
 namespace {
 
@@ -101,6 +103,16 @@ std::optional<Number> parse_whole(std::string_view text) {
 }
 
 }  // namespace
+
+std::string plural(std::string_view noun) {
+  if (noun.ends_with('s')) return std::string(noun);
+  if (noun.ends_with('y')) return concat(noun.substr(0, noun.size() - 1), "ies");
+  return concat(noun, noun.ends_with("ch") ? "es" : "s");
+}
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return concat(count, ' ', count == 1 ? std::string(noun) : plural(noun));
+}
 
 std::string to_lower(std::string text) {
   for (char& c : text) {

@@ -33,6 +33,11 @@ std::string join_first(std::vector<std::string> words, std::size_t max_words);
 // empty part.
 std::vector<std::string> split_text(std::string_view text, char separator);
 
+// Returns the plural of a noun: "files", "batches", "entries"; one that ends with s stays as it is.
+std::string plural(std::string_view noun);
+// Returns a number with its noun: "1 file", "2 files".
+std::string counted(std::int64_t count, std::string_view noun);
+
 // Replaces the letters A to Z by a to z and keeps all other bytes.
 std::string to_lower(std::string text);
 

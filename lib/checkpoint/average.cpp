@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/store.h"
 
@@ -25,9 +26,9 @@ std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
     return read_checkpoint(path);
   } catch (const DataError& error) {
     if (!std::filesystem::exists(path)) return std::nullopt;
-    throw Error(kExitData,
-                concat(error.what(), is_newest ? "; move it away to average those before it"
-                                               : "; average fewer, without this one"));
+    throw Error(kExitData, error.what(),
+                is_newest ? "; move it away to average those before it"
+                          : "; average fewer, without this one");
   }
 }
 
@@ -39,9 +40,9 @@ void add_to_mean(std::vector<Tensor>& mean, const TensorFile& file, double share
   for (Tensor& tensor : mean) {
     const auto found = others.find(tensor.name);
     if (found == others.end() || found->second->shape != tensor.shape) {
-      throw DataError(
-          path, concat("cannot be averaged with ", newest.string(), ": it has no ", tensor.name,
-                       " of shape ", to_string(tensor.shape), "; average fewer checkpoints"));
+      throw DataError(path, "cannot be averaged with ", newest.string(), ": it has no ",
+                      tensor.name, " of shape ", to_string(tensor.shape),
+                      "; average fewer checkpoints");
     }
     for (std::size_t k = 0; k < tensor.values.size(); ++k) {
       const auto so_far = static_cast<double>(tensor.values[k]);
@@ -62,9 +63,9 @@ std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count) {
   std::vector<Saved> saved = list_checkpoints(find_checkpoints(run));
   const auto found = std::ssize(saved);
   if (found < count) {
-    throw DataError(run, concat("has ", found, found == 1 ? " checkpoint" : " checkpoints",
-                                ", but the average is to be of the last ", count,
-                                "; run.keep of the config is the number that a run keeps"));
+    throw DataError(run, "has ", counted(found, "checkpoint"),
+                    ", but the average is to be of the last ", count,
+                    "; run.keep of the config is the number that a run keeps");
   }
   saved.erase(saved.begin(), saved.end() - count);
   return saved;

@@ -81,10 +81,9 @@ RunLock::RunLock(const Path& run) {
   std::error_code error;
   std::filesystem::create_directories(run, error);
   if (error) {
-    throw DataError(
-        run, concat("cannot create this run folder: ", describe_system_error(error.value()),
+    throw DataError(run, "cannot create this run folder: ", describe_system_error(error.value()),
                     "; check its permissions, the disk and its free space, or choose another "
-                    "folder with --run-dir"));
+                    "folder with --run-dir");
   }
   // The lock must not be a link, because its target would be emptied.
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -104,10 +103,10 @@ RunLock::RunLock(const Path& run) {
                                      ? concat("; if that process does not use this folder, remove ",
                                               printable(path.string()))
                                      : "";
-      throw Error(kExitConfig, concat(name, ": the run folder is in use by ", printable(holder),
-                                      "; wait for it to end, stop it, or choose another folder "
-                                      "with --run-dir",
-                                      remedy));
+      throw Error(kExitConfig, name, ": the run folder is in use by ", printable(holder),
+                  "; wait for it to end, stop it, or choose another folder "
+                  "with --run-dir",
+                  remedy);
     }
     if (!lacks_locks) {
       ::close(fd_);

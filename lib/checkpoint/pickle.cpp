@@ -27,7 +27,7 @@ class ByteReader {
       : file_(file), at_(begin), end_(end), source_(source) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(source_, concat("is a damaged pickle at byte ", at_, ": ", what));
+    throw DataError(source_, "is a damaged pickle at byte ", at_, ": ", what);
   }
 
   std::uint64_t position() const { return at_; }
@@ -251,9 +251,9 @@ class Unpickler {
   }
   void push_global(const std::string& module, const std::string& name) {
     if (is_dangerous(module, name)) {
-      throw DataError(source_, concat("is a pickle that names ", module, '.', name,
-                                      ", with which a pickle runs commands when Python loads it; "
-                                      "do not open it, and get the weights from another source"));
+      throw DataError(source_, "is a pickle that names ", module, '.', name,
+                      ", with which a pickle runs commands when Python loads it; "
+                      "do not open it, and get the weights from another source");
     }
     PickleValue value{Kind::kGlobal};
     value.text = module + '.' + name;

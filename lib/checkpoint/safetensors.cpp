@@ -60,8 +60,8 @@ std::string make_header(const std::vector<Tensor>& tensors, const Metadata& meta
   std::set<std::string> names;
   std::uint64_t offset = 0;
   if (tensors.size() > kMaxTensors) {
-    throw ConfigError({}, concat(tensors.size(), " tensors are more than the ", kMaxTensors,
-                                 " that a file can have; use a smaller model"));
+    throw ConfigError({}, tensors.size(), " tensors are more than the ", kMaxTensors,
+                      " that a file can have; use a smaller model");
   }
   for (const Tensor& tensor : tensors) {
     if (static_cast<std::size_t>(tensor.shape.elements()) != tensor.values.size()) {
@@ -349,10 +349,10 @@ TensorFile read_checkpoint(const Path& path) {
   TensorFile file = read_safetensors(path);
   for (const char* checksum : {"header_sha256", "sha256"}) {
     if (file.metadata.contains(checksum)) continue;
-    throw DataError(path, concat("has no ", checksum,
-                                 ": not a checkpoint of a run as this program writes it. Name a "
-                                 "run folder or a file of its checkpoints; weights of other "
-                                 "programs are read with model.weights or --weights of a config"));
+    throw DataError(path, "has no ", checksum,
+                    ": not a checkpoint of a run as this program writes it. Name a "
+                    "run folder or a file of its checkpoints; weights of other "
+                    "programs are read with model.weights or --weights of a config");
   }
   return file;
 }

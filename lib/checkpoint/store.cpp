@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 
 #include "base/error.h"
@@ -36,11 +35,8 @@ std::optional<std::int64_t> parse_step(const std::string& name) {
       !name.ends_with(kSuffix)) {
     return {};
   }
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size() - kSuffix.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stop != end) return {};
-  return step;
+  return parse_integer(
+      std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size()));
 }
 
 // Returns an empty list if the folder does not exist. Throws for a folder that cannot be listed: if
@@ -67,8 +63,8 @@ std::optional<TensorFile> read_if_there(const Saved& saved) {
   const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT) return {};
-    throw Error(kExitData, concat(printable(saved.path.string()),
-                                  ": cannot open: ", describe_system_error(errno)));
+    throw Error(kExitData, printable(saved.path.string()),
+                ": cannot open: ", describe_system_error(errno));
   }
   ::close(descriptor);
   TensorFile file = read_checkpoint(saved.path);
@@ -118,8 +114,7 @@ Store::Store(Path folder, std::int64_t keep, Progress progress)
   if (error) throw DataError(folder_, "cannot create: " + describe_system_error(error.value()));
   remove_leftovers(folder_);
   open_folder_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (open_folder_ < 0)
-    throw DataError(folder_, concat("cannot open: ", describe_system_error(errno)));
+  if (open_folder_ < 0) throw DataError(folder_, "cannot open: ", describe_system_error(errno));
 }
 
 Store::~Store() { ::close(open_folder_); }
@@ -221,7 +216,7 @@ TensorFile load_last(const Path& run_or_file, std::vector<std::string>& warnings
   if (auto file = load_newest(folder, warnings)) return std::move(*file);
   std::string message = "holds no whole checkpoint; expected checkpoints/step-*.safetensors";
   for (const std::string& warning : warnings) message += "\n  " + warning;
-  throw DataError(run_or_file, message, Controls::kLines);
+  throw DataError(run_or_file, Controls::kLines, message);
 }
 
 }  // namespace trainer::checkpoint

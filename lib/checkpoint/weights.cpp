@@ -27,8 +27,8 @@ Tensor read_array(Bytes array, const std::string& name, const std::string& sourc
   const NpyHeader header = read_npy_header(array, source);
   const ElementType* type = find_element_type(header.type, &ElementType::npy);
   if (type == nullptr) {
-    throw DataError(source, concat("holds elements of type '", printable(header.type),
-                                   "'; weights are float32 or float64"));
+    throw DataError(source, "holds elements of type '", printable(header.type),
+                    "'; weights are float32 or float64");
   }
   std::size_t elements = 1;
   for (const std::int64_t dim : header.dims) {

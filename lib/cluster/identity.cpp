@@ -1,20 +1,20 @@
 #include "cluster/identity.h"
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/text.h"
 #include "cluster/identity/sources.h"
 
 namespace trainer::cluster {
 namespace {
 
 std::optional<int> to_number(std::string_view text) {
-  int value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failure != std::errc{} || end != text.data() + text.size() || value < 0) return {};
-  return value;
+  const std::int64_t value = parse_integer(text).value_or(-1);
+  if (value < 0 || value > std::numeric_limits<int>::max()) return {};
+  return static_cast<int>(value);
 }
 
 std::optional<Claim> claim_of_flags(const IdentityFlags& flags) {
@@ -171,9 +171,9 @@ std::string read_secret(const IdentityFlags& flags, const config::Environment& e
   }
   secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
   if (secret.size() < kShortestSecret) {
-    throw ConfigError({source, 0, 0},
-                      concat("the secret has ", secret.size(), " characters, expected at least ",
-                             kShortestSecret, "; draw one with: openssl rand -hex 32"));
+    throw ConfigError({source, 0, 0}, "the secret has ", secret.size(),
+                      " characters, expected at least ", kShortestSecret,
+                      "; draw one with: openssl rand -hex 32");
   }
   return secret;
 }

@@ -46,9 +46,8 @@ bool is_power_of_two(std::int64_t processes) {
 void check_process_count(const Parallel& parallel, std::int64_t processes) {
   const Algorithm algorithm = select_algorithm(parallel.collective);
   if (algorithm != Algorithm::kHalvingDoubling || is_power_of_two(processes)) return;
-  throw ConfigError(parallel.loc, concat("parallel.collective: ", spell(parallel.collective),
-                                         " needs 2, 4, 8, ... processes, but there are ", processes,
-                                         "; use auto"));
+  throw ConfigError(parallel.loc, "parallel.collective: ", spell(parallel.collective),
+                    " needs 2, 4, 8, ... processes, but there are ", processes, "; use auto");
 }
 
 std::string describe_rule(const Parallel& parallel, std::int64_t processes) {

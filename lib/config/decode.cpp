@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/text.h"
 #include "config/field.h"
 #include "config/hints.h"
 #include "config/machine.h"
@@ -89,8 +90,8 @@ class ValueReader final : public ValueVisitor {
       wrong = "expected a list, found " + describe(node_);
     } else if ((size > 0 || !may_be_empty) && (size < rule_.min_items || size > rule_.max_items)) {
       const bool exact = rule_.min_items == rule_.max_items;
-      wrong = concat("expected ", exact ? "" : "at least ", rule_.min_items,
-                     rule_.min_items == 1 ? " entry" : " entries", ", found ", size);
+      wrong = concat("expected ", exact ? "" : "at least ", counted(rule_.min_items, "entry"),
+                     ", found ", size);
     }
     report(wrong);
     value.resize(size);

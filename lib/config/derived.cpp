@@ -9,8 +9,8 @@ namespace trainer::config {
 Config with_replicas(const Config& config, std::int64_t replicas) {
   const std::int64_t batch = config.train.batch_size * config.parallel.replicas;
   if (batch % replicas != 0) {
-    throw ConfigError(config.train.loc, concat("train.batch_size: a global batch of ", batch,
-                                               " cannot be divided among ", replicas, " replicas"));
+    throw ConfigError(config.train.loc, "train.batch_size: a global batch of ", batch,
+                      " cannot be divided among ", replicas, " replicas");
   }
   Config made = config;
   made.parallel.replicas = replicas;

@@ -82,9 +82,8 @@ std::string indent_hint(const std::vector<std::string>& lines, std::size_t at) {
     if (is_blank(lines[i])) continue;
     const std::size_t above = count_indent(lines[i]);
     if (entry != lines[i].substr(above).starts_with("- ") || above == indent) return "";
-    return concat("; it is indented by ", indent, indent == 1 ? " space" : " spaces",
-                  ", the line above by ", above, ": align them as '",
-                  std::string(above, ' ') + lines[at].substr(indent), "'");
+    return concat("; it is indented by ", counted(indent, "space"), ", the line above by ", above,
+                  ": align them as '", std::string(above, ' ') + lines[at].substr(indent), "'");
   }
   return "";
 }

@@ -26,9 +26,8 @@ MachineShape parse_machine(const std::string& text, const std::string& file) {
   if (!diagnostics.empty()) throw ConfigError(std::move(diagnostics));
   const std::int64_t cores = shape.nodes * shape.domains_per_node * shape.cores_per_domain;
   if (cores > kMaxCores) {
-    throw ConfigError(SourceLoc{file, 1, 1},
-                      concat("nodes x domains_per_node x cores_per_domain is ", cores,
-                             " cores; expected at most ", kMaxCores));
+    throw ConfigError(SourceLoc{file, 1, 1}, "nodes x domains_per_node x cores_per_domain is ",
+                      cores, " cores; expected at most ", kMaxCores);
   }
   return shape;
 }

@@ -75,11 +75,11 @@ void resolve_variant(LoadedConfig& loaded) {
   if (!backbone.variant) {
     backbone.variant = of_file ? *of_file : find_variant(backbone);
   } else if (of_file && *of_file != *backbone.variant) {
-    throw ConfigError(
-        loaded.origins.at(keys::kBackboneVariant).loc,
-        concat(keys::kBackboneVariant, ": is ", spell(*backbone.variant), ", but ", file,
-               " has weights of ", spell(*of_file), "'s ", spell(backbone.name),
-               ", another network; remove the key, or give a file of ", spell(*backbone.variant)));
+    throw ConfigError(loaded.origins.at(keys::kBackboneVariant).loc, keys::kBackboneVariant,
+                      ": is ", spell(*backbone.variant), ", but ", file, " has weights of ",
+                      spell(*of_file), "'s ", spell(backbone.name),
+                      ", another network; remove the key, or give a file of ",
+                      spell(*backbone.variant));
   }
 }
 

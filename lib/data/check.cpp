@@ -268,9 +268,8 @@ class GroupCheck {
     result.ungrouped_files = ungrouped_;
     result.groups = std::ssize(splits_);
     if (pattern_ && splits_.empty()) {
-      throw ConfigError({},
-                        concat("--group-by '", printable(option_),
-                               "' matches none of the files' paths, e.g. ", printable(example_)));
+      throw ConfigError({}, "--group-by '", printable(option_),
+                        "' matches none of the files' paths, e.g. ", printable(example_));
     }
     for (const auto& [name, splits] : splits_) {
       if (splits.size() < 2) continue;

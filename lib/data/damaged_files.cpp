@@ -9,8 +9,8 @@ namespace trainer::data {
 
 void ErrorBudget::check(std::int64_t count, const std::string& last) const {
   if (count <= allowed) return;
-  throw DataError(source, concat(count, " damaged files are more than data.error_budget allows (",
-                                 allowed, "); the last one: ", last));
+  throw DataError(source, count, " damaged files are more than data.error_budget allows (", allowed,
+                  "); the last one: ", last);
 }
 
 DamagedFiles::DamagedFiles(Options options, Scan scan)

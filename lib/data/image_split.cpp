@@ -36,10 +36,10 @@ namespace fs = std::filesystem;
   }
   if (find_loose_images(data.path).count > 0 && sub_folders(data.path).empty()) {
     throw DataError(data.path,
-                    concat("contains image files, but no folders that name their classes; put the "
-                           "files of each class into a folder of its name, e.g. ",
-                           (folder / "cats" / "1.jpg").string(),
-                           ", or list files and classes with data.format: csv"));
+                    "contains image files, but no folders that name their classes; put the "
+                    "files of each class into a folder of its name, e.g. ",
+                    (folder / "cats" / "1.jpg").string(),
+                    ", or list files and classes with data.format: csv");
   }
   throw DataError(expected,
                   "no such folder, needed for the train split; give data.train.path, or "
@@ -89,10 +89,9 @@ void reject_shards_of_splits(const config::Data& data) {
   if (examples.size() < 2) return;
   std::vector<std::string> names;
   for (const auto& [split, name] : examples) names.push_back(name);
-  throw DataError(data.path,
-                  concat("contains shards of several splits, e.g. ", join(names),
-                         "; move those of each split into a folder of its own: train, validation, "
-                         "test"));
+  throw DataError(data.path, "contains shards of several splits, e.g. ", join(names),
+                  "; move those of each split into a folder of its own: train, validation, "
+                  "test");
 }
 
 }  // namespace

@@ -33,15 +33,14 @@ void check_path(const config::Data& config, const std::string& path, const std::
   if (path.empty() || std::filesystem::exists(path)) return;
   const bool image_files = config::is_image_format(config.format);
   if (image_files && find_zip_place(path)) return;
-  throw DataError(path,
-                  concat("no such file or folder, named by data.", key,
-                         describe_other_place(config, concat("data.", key)),
-                         ". Give its place with --set data.", key, "=NEW",
-                         image_files ? ""
-                                     : ", or with the variable that the config uses "
-                                       "(MNIST_DIR, FASHION_MNIST_DIR, CIFAR10_DIR), or fetch "
-                                       "the data set (datasets/mnist.sh, "
-                                       "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
+  throw DataError(path, "no such file or folder, named by data.", key,
+                  describe_other_place(config, concat("data.", key)),
+                  ". Give its place with --set data.", key, "=NEW",
+                  image_files ? ""
+                              : ", or with the variable that the config uses "
+                                "(MNIST_DIR, FASHION_MNIST_DIR, CIFAR10_DIR), or fetch "
+                                "the data set (datasets/mnist.sh, "
+                                "datasets/fashion_mnist.sh, datasets/cifar10.sh)");
 }
 
 void check_split_paths(const config::Data& config, Split split) {

@@ -69,23 +69,21 @@ constexpr const char* kSplitAdvice =
 void reject_splits_without_train(const Path& folder, const std::vector<std::string>& names,
                                  const std::vector<std::string>& with_classes) {
   if (!with_classes.empty()) {
-    throw DataError(folder.string(),
-                    concat("contains no folder of the training split (train), but ",
-                           join_first(with_classes, 6),
-                           " with a folder per class, named like other splits; ", kSplitAdvice));
+    throw DataError(folder.string(), "contains no folder of the training split (train), but ",
+                    join_first(with_classes, 6),
+                    " with a folder per class, named like other splits; ", kSplitAdvice);
   }
   std::set<Split> splits;
   for (const std::string& name : names) {
     if (find_split_name(to_lower(name)) != nullptr) splits.insert(*find_split_in_name(name));
   }
   if (splits.size() < 2 || !splits.contains(Split::kTrain)) return;
-  throw DataError(folder.string(),
-                  concat("contains ", join_first(names, 6),
-                         ", which are named like splits but contain no folder per class; put the "
-                         "images of each class into a folder of its name, e.g. ",
-                         (folder / "train" / "cats" / "1.jpg").string(),
-                         ", list files and classes with data.format: csv, or, if these folders "
-                         "are classes, name them in data.classes"));
+  throw DataError(folder.string(), "contains ", join_first(names, 6),
+                  ", which are named like splits but contain no folder per class; put the "
+                  "images of each class into a folder of its name, e.g. ",
+                  (folder / "train" / "cats" / "1.jpg").string(),
+                  ", list files and classes with data.format: csv, or, if these folders "
+                  "are classes, name them in data.classes");
 }
 
 // Throws if two folders contain the same class folders. A folder with a single folder in it is a
@@ -101,9 +99,9 @@ void reject_equal_contents(const Path& folder, const std::vector<std::string>& n
     for (const std::string& each : inner) {
       const auto [other, is_new] = seen.try_emplace(to_lower(each), name);
       if (is_new || other->second == name) continue;
-      throw DataError(folder.string(), concat("contains the folders ", other->second, " and ", name,
-                                              ", which both contain a folder ", each,
-                                              "; which of them is which split? ", kSplitAdvice));
+      throw DataError(folder.string(), "contains the folders ", other->second, " and ", name,
+                      ", which both contain a folder ", each, "; which of them is which split? ",
+                      kSplitAdvice);
     }
   }
 }
@@ -158,9 +156,8 @@ std::map<Split, std::string> choose_split_names(const std::string& source,
     if (is_new) continue;
     const std::size_t rank = rank_split_name(name), best = rank_split_name(other->second);
     if (rank == best) {
-      throw DataError(source,
-                      concat("contains ", other->second, " and ", name, "; which of them is the ",
-                             to_string(*split), " split? Give data.", to_string(*split), ".path"));
+      throw DataError(source, "contains ", other->second, " and ", name, "; which of them is the ",
+                      to_string(*split), " split? Give data.", to_string(*split), ".path");
     }
     if (rank < best) other->second = name;
   }
@@ -205,19 +202,18 @@ std::vector<std::string> find_class_folders(const Path& folder) {
   std::vector<std::string> names = folders_with_images(folder);
   for (const std::string& name : names) {
     if (find_split_in_name(name) != Split::kTrain || !holds_class_folders(folder / name)) continue;
-    throw DataError(
-        folder.string(),
-        concat("contains the folders ", join_first(names, 6), ", of which ", name,
-               " is the training split and contains the classes; give ", (folder / name).string(),
-               " as data.train.path, or ", folder.string(), " as data.path"));
+    throw DataError(folder.string(), "contains the folders ", join_first(names, 6), ", of which ",
+                    name, " is the training split and contains the classes; give ",
+                    (folder / name).string(), " as data.train.path, or ", folder.string(),
+                    " as data.path");
   }
   for (const std::string& name : names) {
     for (const std::string& inner : sub_folders(folder / name)) {
       if (find_split_in_name(inner) != Split::kTrain) continue;
       if (!holds_class_folders(folder / name / inner)) continue;
-      throw DataError(folder.string(), concat("contains ", name, ", in which ", inner,
-                                              " is a training split with a folder per class; give ",
-                                              (folder / name).string(), " as data.path"));
+      throw DataError(folder.string(), "contains ", name, ", in which ", inner,
+                      " is a training split with a folder per class; give ",
+                      (folder / name).string(), " as data.path");
     }
   }
   reject_equal_contents(folder, names);

@@ -66,10 +66,9 @@ void load_all(backend::Variables& variables, const checkpoint::TensorFile& file,
     }
   }
   if (!problems.empty()) {
-    throw DataError(path,
-                    "does not fit the model that the config describes:" + problems +
-                        "\nUse the config that the checkpoint was made with.",
-                    Controls::kLines);
+    throw DataError(path, Controls::kLines,
+                    "does not fit the model that the config describes:", problems,
+                    "\nUse the config that the checkpoint was made with.");
   }
   for (const checkpoint::Tensor& tensor : file.tensors) {
     if (!by_name.contains(tensor.name)) variables.write(tensor.name, tensor.values);

@@ -101,8 +101,8 @@ class DivergenceHook : public Hook {
     const double lowest = std::strtod(text.c_str(), &end);
     const std::string rest = end;
     if (!std::isfinite(lowest) || lowest < 0 || (rest != " 0" && rest != " 1")) {
-      throw DataError("checkpoint", concat("the state of divergence is '", text,
-                                           "', expected a loss and 0 or 1"));
+      throw DataError("checkpoint", "the state of divergence is '", text,
+                      "', expected a loss and 0 or 1");
     }
     lowest_ = lowest;
     has_warned_ = rest == " 1";

@@ -45,8 +45,8 @@ ResultDescription find_description(const std::string& name) {
     if (result.name == name) return std::move(result);
     names.push_back(result.name);
   }
-  throw ConfigError(
-      {}, concat("--result: '", printable(name), "' is not a result; give one of ", join(names)));
+  throw ConfigError({}, "--result: '", printable(name), "' is not a result; give one of ",
+                    join(names));
 }
 
 }  // namespace trainer::results

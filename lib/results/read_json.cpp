@@ -138,8 +138,8 @@ class JsonReader final : public ValueVisitor, private FieldVisitor {
                 ", but: ", found));
   }
   [[noreturn]] void fail(const std::string& message) const {
-    throw DataError(source_.file, concat("is damaged: ", message,
-                                         source_.advice.empty() ? "" : "; ", source_.advice));
+    throw DataError(source_.file, "is damaged: ", message, source_.advice.empty() ? "" : "; ",
+                    source_.advice);
   }
 
   const Json& json_;
@@ -162,8 +162,8 @@ std::optional<Json> read_json_file(const JsonSource& source) {
     Json json = Json::parse(text, nullptr, false);
     if (json.is_object()) return json;
   }
-  throw DataError(source.file, concat("is damaged: it does not hold a JSON object",
-                                      source.advice.empty() ? "" : "; ", source.advice));
+  throw DataError(source.file, "is damaged: it does not hold a JSON object",
+                  source.advice.empty() ? "" : "; ", source.advice);
 }
 
 }  // namespace trainer::results

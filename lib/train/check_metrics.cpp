@@ -15,10 +15,10 @@ void reject_metrics(const config::Config& config, std::initializer_list<const ch
                     const char* expected, const char* found, const char* metrics) {
   for (const char* name : names) {
     if (!config::names_metric(config, name)) continue;
-    throw ConfigError(config.train.loc, concat("the metric ", name, " is for ", expected, ", but ",
-                                               found, "; name ", metrics,
-                                               " in run.best, train.early_stop, train.stop_at and "
-                                               "schedule.reduce_on_plateau"));
+    throw ConfigError(config.train.loc, "the metric ", name, " is for ", expected, ", but ", found,
+                      "; name ", metrics,
+                      " in run.best, train.early_stop, train.stop_at and "
+                      "schedule.reduce_on_plateau");
   }
 }
 

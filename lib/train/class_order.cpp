@@ -37,9 +37,8 @@ Notice check_class_order(const model::ImportReport& report,
   std::ranges::sort(are);
   const std::string difference = describe_class_difference(report.classes, now);
   if (were == are) {
-    throw DataError(report.path,
-                    concat("was trained with the same classes in another order", difference,
-                           ". Give data.classes in the order of the file: ", join(report.classes)));
+    throw DataError(report.path, "was trained with the same classes in another order", difference,
+                    ". Give data.classes in the order of the file: ", join(report.classes));
   }
   return concat(report.path, ": was trained with other classes than those of the data", difference,
                 "; its last layer is loaded anyway. Name the layer in allow_missing and give "

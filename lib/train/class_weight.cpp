@@ -1,7 +1,6 @@
 #include "train/class_weight.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "base/error.h"
@@ -22,13 +21,11 @@ std::size_t index_of(const std::string& name, const char* key,
                      const std::vector<std::string>& classes, const SourceLoc& loc) {
   const auto found = std::ranges::find(classes, name);
   if (found != classes.end()) return found - classes.begin();
-  std::size_t index = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
-  const bool whole = error == std::errc() && end == name.data() + name.size();
-  if (whole && index < classes.size()) return index;
-  throw ConfigError(
-      loc, concat(key, ": the data has no class '", name, "'", config::suggestion(name, classes),
-                  "; its classes: ", data::list_classes(classes)));
+  const std::int64_t index = parse_integer(name).value_or(-1);
+  if (index >= 0 && index < std::ssize(classes)) return static_cast<std::size_t>(index);
+  throw ConfigError(loc, key, ": the data has no class '", name, "'",
+                    config::suggestion(name, classes),
+                    "; its classes: ", data::list_classes(classes));
 }
 
 // Computes scikit-learn's compute_class_weight("balanced"); classes without samples get 1.
@@ -38,10 +35,10 @@ std::vector<float> balanced(const data::Dataset& train, std::size_t classes, con
     const std::int32_t label = train.label_at(i);
     if (label < 0) {
       throw ConfigError(loc,
-                        concat("train.class_weight: balanced counts the samples of each class, but "
-                               "sample ",
-                               train.describe(i),
-                               " has no class that is an index; give a map of classes to weights"));
+                        "train.class_weight: balanced counts the samples of each class, but "
+                        "sample ",
+                        train.describe(i),
+                        " has no class that is an index; give a map of classes to weights");
     }
     ++counts.at(label);
   }
@@ -85,8 +82,8 @@ std::vector<float> named_weights(const config::ClassWeight& wanted, const char* 
   for (const auto& [name, weight] : wanted.weights) {
     const std::size_t index = index_of(name, key, names, wanted.loc);
     if (!named.insert(index).second) {
-      throw ConfigError(wanted.loc, concat(key, ": names class ", index,
-                                           " twice, by its name and by its number"));
+      throw ConfigError(wanted.loc, key, ": names class ", index,
+                        " twice, by its name and by its number");
     }
     weights[index] = static_cast<float>(weight);
   }

@@ -104,17 +104,17 @@ void compare_files(ProcessGroup& group, const std::vector<ComparedSample>& compa
     wait_for_all_ranks(group);
     const ComparedSample& sample = compared[i];
     if (all_contents[i] == kUnreadable) {
-      throw ConfigError({}, concat("rank 0 cannot read the file ",
-                                   printable(sample.samples.describe(sample.index)),
-                                   ", which other ranks can; give all ranks the same files"));
+      throw ConfigError({}, "rank 0 cannot read the file ",
+                        printable(sample.samples.describe(sample.index)),
+                        ", which other ranks can; give all ranks the same files");
     }
     const bool is_unreadable = all_contents[rank * contents.size() + i] == kUnreadable;
     throw ConfigError(
-        {}, concat(group.describe(static_cast<int>(rank)), " differs from rank 0 in the file ",
-                   printable(sample.samples.describe(sample.index)), " (sample ", sample.index,
-                   " of the ", to_string(sample.split),
-                   " split): ", is_unreadable ? "it cannot be read" : "its content is another one",
-                   "; give all ranks the same files"));
+        {}, group.describe(static_cast<int>(rank)), " differs from rank 0 in the file ",
+        printable(sample.samples.describe(sample.index)), " (sample ", sample.index, " of the ",
+        to_string(sample.split),
+        " split): ", is_unreadable ? "it cannot be read" : "its content is another one",
+        "; give all ranks the same files");
   }
 }
 

@@ -49,8 +49,7 @@ bool demands_features(CacheFeatures choice) {
 }
 
 void reject_features(const config::Config& config, const std::string& reason) {
-  throw ConfigError(config.train.loc,
-                    concat(keys::kCacheFeatures, ": ", reason, "; use auto or off"));
+  throw ConfigError(config.train.loc, keys::kCacheFeatures, ": ", reason, "; use auto or off");
 }
 
 FeaturePlan plan_features(const config::Config& config, const engine::Engine& engine,

@@ -1,12 +1,12 @@
 #include "train/open.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/process/memory.h"
+#include "base/text.h"
 #include "compile/compile.h"
 #include "data/samples/mix.h"
 #include "data/samples/weights.h"
@@ -49,12 +49,11 @@ void check_classes(const config::Config& config, std::int64_t classes, bool labe
   if (config.model.loss != LossKind::kSoftmaxCrossEntropy || !label_is_index || classes != 1) {
     return;
   }
-  throw ConfigError(config.data.loc,
-                    concat("data: there is one class only",
-                           config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
-                           ", so that softmax_cross_entropy has nothing to learn; give samples of "
-                           "two classes or more, or check data.classes, data.num_classes and the "
-                           "labels"));
+  throw ConfigError(config.data.loc, "data: there is one class only",
+                    config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
+                    ", so that softmax_cross_entropy has nothing to learn; give samples of "
+                    "two classes or more, or check data.classes, data.num_classes and the "
+                    "labels");
 }
 
 // Checks what the engine and the cache of features ask of the models of all stages: names of layers
@@ -142,22 +141,20 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
     const double ahead = bytes * static_cast<double>(config.train.batch_size) *
                          static_cast<double>(*config.data.prefetch);
     if (ahead > memory) {
-      throw ConfigError(config.data.loc,
-                        concat("data.prefetch: the images of ", *config.data.prefetch,
-                               " batches take ", ahead / 1e9, " GB, but this machine has ",
-                               memory / 1e9, " GB of memory; lower it"));
+      throw ConfigError(config.data.loc, "data.prefetch: the images of ", *config.data.prefetch,
+                        " batches take ", ahead / 1e9, " GB, but this machine has ", memory / 1e9,
+                        " GB of memory; lower it");
     }
   }
   const auto check = [&](const SourceLoc& loc, const char* key, std::int64_t samples) {
     const double batch = bytes * static_cast<double>(samples);
     if (batch <= memory) return;
-    throw ConfigError(loc,
-                      concat(key, ": the images of a batch of ", samples, " samples for each of ",
-                             config.parallel.replicas, " replicas take ", batch / 1e9,
-                             " GB, but this machine has ", memory / 1e9,
-                             " GB of memory; take at "
-                             "most ",
-                             static_cast<std::int64_t>(memory / bytes)));
+    throw ConfigError(loc, key, ": the images of a batch of ", samples, " samples for each of ",
+                      config.parallel.replicas, " replicas take ", batch / 1e9,
+                      " GB, but this machine has ", memory / 1e9,
+                      " GB of memory; take at "
+                      "most ",
+                      static_cast<std::int64_t>(memory / bytes));
   };
   if (is_known) check(config.train.loc, "train.batch_size", config.train.batch_size);
   if (config.evaluate.batch_size) {
@@ -193,27 +190,21 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
 void reject_numbers(const config::Config& config, const data::Datasets& data) {
   const bool is_list = config.data.format == config::DataFormat::kCsv;
   if (!is_list || config.model.loss != LossKind::kMeanSquaredError || !data.label_is_index) return;
-  const auto is_number = [](const std::string& name) {
-    double value = 0;
-    const char* const end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data(), end, value);
-    return parsed.ec == std::errc() && parsed.ptr == end;
-  };
+  const auto is_number = [](const std::string& name) { return parse_real(name).has_value(); };
   const bool are_few = 2 * data.num_classes <= data.train->size();
   if (are_few || !std::ranges::all_of(data.classes, is_number)) return;
   throw ConfigError(
-      config.data.loc,
-      concat("data: the labels are ", data.num_classes, " numbers, from ", data.classes.front(),
-             " to ", data.classes.back(),
-             "; a list has classes, not numbers to estimate: give images and numbers as arrays "
-             "(data.format: npz with labels of float32)"));
+      config.data.loc, "data: the labels are ", data.num_classes, " numbers, from ",
+      data.classes.front(), " to ", data.classes.back(),
+      "; a list has classes, not numbers to estimate: give images and numbers as arrays "
+      "(data.format: npz with labels of float32)");
 }
 
 void reject_pos_weight(const config::Config& config, const data::Datasets& data) {
   if (!config.train.pos_weight) return;
   throw ConfigError(config.train.pos_weight->loc,
-                    concat("train.pos_weight works with several labels per image only, and ",
-                           describe_label_kind(data), "; give train.class_weight"));
+                    "train.pos_weight works with several labels per image only, and ",
+                    describe_label_kind(data), "; give train.class_weight");
 }
 
 // Checks for validation samples after the data is opened, because the splits of a folder data.path
@@ -221,9 +212,9 @@ void reject_pos_weight(const config::Config& config, const data::Datasets& data)
 void check_stops(const config::Config& config, const data::Datasets& data) {
   if (data.validation) return;
   const auto reject = [](const SourceLoc& loc, const char* key) {
-    throw ConfigError(loc, concat(key,
-                                  ": needs validation samples, but data.path holds none: give "
-                                  "data.validation or data.validation_split"));
+    throw ConfigError(loc, key,
+                      ": needs validation samples, but data.path holds none: give "
+                      "data.validation or data.validation_split");
   };
   if (config.train.early_stop) reject(config.train.early_stop->loc, "train.early_stop");
   if (config.train.stop_at) reject(config.train.stop_at->loc, "train.stop_at");

@@ -44,11 +44,11 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   if (parallel.strategy == Parallel::Strategy::kParameterServer) {
     if (!servers && who.size > 1) {
       throw ConfigError(parallel.loc,
-                        concat("parallel.strategy: parameter_server needs ps tasks in the cluster "
-                               "of TF_CONFIG (",
-                               who.source, " gives ", who.size,
-                               " workers and none); `trainer launch --ps 1` makes one on this "
-                               "machine; or use all_reduce"));
+                        "parallel.strategy: parameter_server needs ps tasks in the cluster "
+                        "of TF_CONFIG (",
+                        who.source, " gives ", who.size,
+                        " workers and none); `trainer launch --ps 1` makes one on this "
+                        "machine; or use all_reduce");
     }
     return;
   }
@@ -61,22 +61,21 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   if (who.size == 1) return;
   const bool ramp_up = std::holds_alternative<config::RampUpSchedule>(config.schedule.kind);
   if (!parallel.lr_scaling && !ramp_up) {
-    throw ConfigError(parallel.loc,
-                      concat("parallel.lr_scaling: must be given with ", who.size,
-                             " workers, whose batch is as many times as large: none, linear or "
-                             "sqrt"));
+    throw ConfigError(parallel.loc, "parallel.lr_scaling: must be given with ", who.size,
+                      " workers, whose batch is as many times as large: none, linear or "
+                      "sqrt");
   }
   cluster::check_process_count(parallel, who.size);
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;
   const std::int64_t ranks = who.size * parallel.replicas;
   const std::int64_t lanes = parallel.lanes.value_or(1);
   if (parallel.micro_batches / ranks < lanes) {
-    throw ConfigError(
-        parallel.loc,
-        concat("parallel.micro_batches: reduction: ordered needs at least one for "
-               "each of the ",
-               ranks * lanes, " lanes of all workers' replicas; found ", parallel.micro_batches,
-               "; set a larger power of two for all runs that must agree"));
+    throw ConfigError(parallel.loc,
+                      "parallel.micro_batches: reduction: ordered needs at least one for "
+                      "each of the ",
+                      ranks * lanes, " lanes of all workers' replicas; found ",
+                      parallel.micro_batches,
+                      "; set a larger power of two for all runs that must agree");
   }
   const bool power = std::has_single_bit(static_cast<std::uint64_t>(who.size));
   const bool tree = parallel.collective == config::Collective::kTree ||
@@ -84,10 +83,9 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                     parallel.collective == config::Collective::kAuto ||
                     parallel.collective == config::Collective::kNccl;
   if (who.size > 2 && !tree) {
-    throw ConfigError(
-        parallel.loc,
-        concat("parallel.collective: reduction: ordered needs auto", power ? " or tree" : "", ": ",
-               spell(parallel.collective), " does not sum in the order of a tree"));
+    throw ConfigError(parallel.loc, "parallel.collective: reduction: ordered needs auto",
+                      power ? " or tree" : "", ": ", spell(parallel.collective),
+                      " does not sum in the order of a tree");
   }
 }
 

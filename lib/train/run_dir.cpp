@@ -46,10 +46,9 @@ void check_folder_is_run(const Path& run, const config::Config& config) {
   if (fs::exists(checkpoint_folder(run))) return;
   for (const char* name : kOwn) {
     if (!fs::exists(run / name)) continue;
-    throw ConfigError(config.run.loc,
-                      concat("run.dir: ", printable(run.string()), " holds a ", name,
-                             " but no checkpoints, "
-                             "so it is not the folder of a run; choose another with --run-dir"));
+    throw ConfigError(config.run.loc, "run.dir: ", printable(run.string()), " holds a ", name,
+                      " but no checkpoints, "
+                      "so it is not the folder of a run; choose another with --run-dir");
   }
 }
 
@@ -120,11 +119,11 @@ void check_outside_data(const Path& folder, const config::Config& config,
     const Path images = fs::weakly_canonical(path);
     const auto [end, inner] = std::mismatch(images.begin(), images.end(), run.begin(), run.end());
     if (end != images.end()) continue;
-    throw ConfigError(config.run.loc,
-                      concat(printable(folder.string()), " is or lies in ", printable(path),
-                             ", whose folders are classes of images; choose a folder elsewhere "
-                             "with ",
-                             option));
+    throw ConfigError(config.run.loc, printable(folder.string()), " is or lies in ",
+                      printable(path),
+                      ", whose folders are classes of images; choose a folder elsewhere "
+                      "with ",
+                      option);
   }
 }
 
@@ -135,20 +134,18 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
     throw DataError(
-        checkpoint_folder(run),
-        concat("cannot create this folder: ", describe_system_error(error.value()),
-               "; check its permissions, the disk and its free space, or choose another folder "
-               "with --run-dir"));
+        checkpoint_folder(run), "cannot create this folder: ", describe_system_error(error.value()),
+        "; check its permissions, the disk and its free space, or choose another folder "
+        "with --run-dir");
   }
   sync_names(run);
   remove_leftovers_of_run(run);
   const bool used = !fs::is_empty(checkpoint_folder(run));
   if (used && start == Start::kFresh) {
-    throw ConfigError(
-        config.run.loc,
-        concat("run.dir: ", printable(run.string()), " already holds the checkpoints of a run; ",
-               "continue it with --resume, replace it with --overwrite, or choose "
-               "another folder with --run-dir"));
+    throw ConfigError(config.run.loc, "run.dir: ", printable(run.string()),
+                      " already holds the checkpoints of a run; ",
+                      "continue it with --resume, replace it with --overwrite, or choose "
+                      "another folder with --run-dir");
   }
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);

@@ -59,8 +59,8 @@ std::string changed_data(const std::string& was, const std::string& now) {
 [[noreturn]] void fail_to_read(const std::string& path,
                                const checkpoint::Metadata::value_type& entry,
                                std::string_view expected) {
-  throw DataError(path, concat("\"", entry.first, "\" is \"", printable(entry.second),
-                               "\", expected ", expected, ": the checkpoint is damaged"));
+  throw DataError(path, "\"", entry.first, "\" is \"", printable(entry.second), "\", expected ",
+                  expected, ": the checkpoint is damaged");
 }
 
 template <class Number>
@@ -85,8 +85,8 @@ std::int64_t count_in(const checkpoint::Metadata& metadata, const std::string& k
   constexpr std::int64_t kMax = std::int64_t{1} << 53;
   const auto value = number<std::int64_t>(metadata, key, path);
   if (value >= least && value <= kMax) return value;
-  throw DataError(path, concat("\"", key, "\" is ", value, ", expected a number from ", least,
-                               " to 2^53: the checkpoint is damaged"));
+  throw DataError(path, "\"", key, "\" is ", value, ", expected a number from ", least,
+                  " to 2^53: the checkpoint is damaged");
 }
 
 void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
@@ -220,10 +220,8 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     const std::string advice = run.empty() ? "."
                                : fits      ? ", or " + new_run_advice(run)
                                       : ", or start a new run: --run-dir NEW without --resume.";
-    throw DataError(path,
-                    "cannot be resumed: the run would not go on as it was" + problems +
-                        "\nRestore these values" + advice,
-                    Controls::kLines);
+    throw DataError(path, Controls::kLines, "cannot be resumed: the run would not go on as it was",
+                    problems, "\nRestore these values", advice);
   }
   const std::optional<config::Config> before = read_config(metadata);
   const bool keeps_best = !before || before->run.best == config.run.best;

@@ -12,10 +12,11 @@ std::vector<float> balance_positives(const data::Datasets& data, const SourceLoc
   std::vector<float> weights;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i].positives == 0 || counts[i].negatives == 0) {
-      throw ConfigError(loc, concat("train.pos_weight: balanced needs training samples with and "
-                                    "without each label, but ",
-                                    counts[i].positives == 0 ? "none has" : "all have", " '",
-                                    data.classes[i], "'; give a map of labels to weights"));
+      throw ConfigError(loc,
+                        "train.pos_weight: balanced needs training samples with and "
+                        "without each label, but ",
+                        counts[i].positives == 0 ? "none has" : "all have", " '", data.classes[i],
+                        "'; give a map of labels to weights");
     }
     weights.push_back(static_cast<float>(static_cast<double>(counts[i].negatives) /
                                          static_cast<double>(counts[i].positives)));

@@ -59,7 +59,7 @@ TEST_CASE("Error: each kind has its exit code and message") {
 TEST_CASE("data error: line breaks and control characters of names are spelled out unless kept") {
   CHECK(std::string(DataError("a\nb\x1b.png", "no class \x07\n").what()) ==
         "a\\x0ab\\x1b.png: no class \\x07\\x0a");
-  CHECK(std::string(DataError("a\nb", "differs:\n\x1b", Controls::kLines).what()) ==
+  CHECK(std::string(DataError("a\nb", Controls::kLines, "differs:\n\x1b").what()) ==
         "a\\x0ab: differs:\n\\x1b");
 }
 

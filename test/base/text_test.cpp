@@ -77,3 +77,11 @@ TEST_CASE("split_lines: the last line end begins no line") {
   CHECK(trainer::split_lines("a") == Lines{"a"});
   CHECK(trainer::split_lines("a\n\nb\n") == Lines{"a", "", "b"});
 }
+
+TEST_CASE("counted writes a number with the singular or the plural of its noun") {
+  CHECK(trainer::counted(1, "file") == "1 file");
+  CHECK(trainer::counted(0, "file") == "0 files");
+  CHECK(trainer::counted(2, "batch") == "2 batches");
+  CHECK(trainer::counted(3, "entry") == "3 entries");
+  CHECK(trainer::plural("classes") == "classes");
+}

@@ -18,8 +18,8 @@ void check_command(const std::vector<CommandDescription>& commands, const std::s
   for (const CommandDescription& command : commands) names.push_back(command.name);
   if (std::ranges::find(names, word) != names.end()) return;
   if (std::filesystem::exists(word)) {
-    throw ConfigError({}, concat("'", word, "' is not a command; `trainer train ", shell_word(word),
-                                 "` trains with it, `trainer help` shows more"));
+    throw ConfigError({}, "'", word, "' is not a command; `trainer train ", shell_word(word),
+                      "` trains with it, `trainer help` shows more");
   }
   throw ConfigError({}, config::unknown("command", word, "Commands", names));
 }
@@ -103,7 +103,7 @@ void check_options(const std::vector<CommandDescription>& commands,
     std::string guess = find_other_name(name, names);
     if (guess.empty() && !is_short) guess = config::suggestion(name, names);
     if (guess.empty()) guess = concat("; `trainer ", words[0], " --help` lists them");
-    throw ConfigError({}, concat("unknown option '", name, "' of ", words[0], guess));
+    throw ConfigError({}, "unknown option '", name, "' of ", words[0], guess);
   }
 }
 
@@ -114,8 +114,7 @@ void check_settings(const std::vector<std::string>& words) {
     if (option != "--set" || setting.starts_with("-")) continue;
     const std::string key = setting.substr(0, setting.find('='));
     if (key == setting || key.empty() || std::filesystem::exists(setting)) continue;
-    throw ConfigError(
-        {}, concat("--set takes one KEY=VALUE; write --set ", before, " --set ", setting));
+    throw ConfigError({}, "--set takes one KEY=VALUE; write --set ", before, " --set ", setting);
   }
 }
 
@@ -125,9 +124,8 @@ void check_program_option(const std::string& word) {
   if (std::ranges::find(names, word) != names.end()) return;
   const std::string guess = config::suggestion(word, names);
   throw ConfigError(
-      {}, concat("unknown option '", word, "'",
-                 guess.empty() ? "; options follow a command, and `trainer help` lists commands"
-                               : guess));
+      {}, "unknown option '", word, "'",
+      guess.empty() ? "; options follow a command, and `trainer help` lists commands" : guess);
 }
 
 }  // namespace

@@ -48,9 +48,8 @@ void AppendFile::open() {
       throw DataError(printable(path_.string()), "is a link, which is not followed; remove it");
     }
     const bool is_moved = error == ENOENT || error == ENOTDIR;
-    throw DataError(printable(path_.string()),
-                    concat("cannot open: ", describe_system_error(error),
-                           is_moved ? "; was its folder moved or removed?" : ""));
+    throw DataError(printable(path_.string()), "cannot open: ", describe_system_error(error),
+                    is_moved ? "; was its folder moved or removed?" : "");
   }
   struct stat info {};
   has_content_ = ::fstat(fd_, &info) == 0 && info.st_size > 0;
@@ -60,8 +59,7 @@ void AppendFile::flush() {
   if (pending_.empty()) return;
   if (const int error = write_pending(fd_, pending_); error != 0) {
     pending_.clear();
-    throw DataError(printable(path_.string()),
-                    concat("cannot write: ", describe_system_error(error)));
+    throw DataError(printable(path_.string()), "cannot write: ", describe_system_error(error));
   }
   has_content_ = true;
 }
@@ -70,7 +68,7 @@ void AppendFile::sync() {
   flush();
   if (const int error = sync_descriptor(fd_); error != 0) {
     throw DataError(printable(path_.string()),
-                    concat("cannot sync to the disk: ", describe_system_error(error)));
+                    "cannot sync to the disk: ", describe_system_error(error));
   }
 }
 

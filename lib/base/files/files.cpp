@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +35,7 @@ std::string name_of(const Path& path) { return printable(path.string()); }
 [[noreturn]] void fail_to_open(const Path& path) {
   const int error = errno;
   const std::string message = "cannot open: " + describe_system_error(error);
-  if (is_open_file_limit(error)) throw Error(kExitData, concat(name_of(path), ": ", message));
+  if (is_open_file_limit(error)) throw Error(kExitData, name_of(path), ": ", message);
   throw DataError(name_of(path), message);
 }
 
@@ -63,7 +62,7 @@ void expect_regular(const Path& path, const struct stat& info) {
                      : S_ISFIFO(info.st_mode) ? "FIFO"
                      : S_ISSOCK(info.st_mode) ? "socket"
                                               : "device";
-  throw DataError(name_of(path), concat("is a ", kind, ", expected a file"));
+  throw DataError(name_of(path), "is a ", kind, ", expected a file");
 }
 
 // Reads the first `most` bytes, or fewer of a smaller file.
@@ -155,11 +154,9 @@ std::optional<Writer> parse_writer(const std::string& name) {
   if (mark == std::string::npos) return std::nullopt;
   const std::size_t host = mark + std::strlen(kTemporaryMark);
   if (dot <= host) return std::nullopt;
-  Writer writer{name.substr(host, dot - host), 0};
-  const char* const last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + dot + 1, last, writer.pid);
-  if (error != std::errc() || end != last || writer.pid <= 0) return std::nullopt;
-  return writer;
+  const std::int64_t pid = parse_integer(std::string_view(name).substr(dot + 1)).value_or(0);
+  if (pid <= 0 || pid > std::numeric_limits<pid_t>::max()) return std::nullopt;
+  return Writer{name.substr(host, dot - host), static_cast<pid_t>(pid)};
 }
 
 // Removes the temporary files of writers that were killed before their rename.
@@ -232,12 +229,11 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) {
-    throw ConfigError({},
-                      concat(option, ' ', printable(path.string()), " is a folder; name a file"));
+    throw ConfigError({}, option, ' ', printable(path.string()), " is a folder; name a file");
   }
   if (std::filesystem::is_regular_file(status) && !overwrite) {
-    throw ConfigError({}, concat(option, ' ', printable(path.string()),
-                                 " exists; replace it with --overwrite, or name another file"));
+    throw ConfigError({}, option, ' ', printable(path.string()),
+                      " exists; replace it with --overwrite, or name another file");
   }
 }
 

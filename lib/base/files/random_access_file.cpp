@@ -22,7 +22,7 @@ RandomAccessFile::RandomAccessFile(const Path& path) : path_(path) {
     const std::string message = "cannot open: " + describe_system_error(error);
     // After a DataError a caller may skip the file, which may be undamaged here.
     if (is_open_file_limit(error)) {
-      throw Error(kExitData, concat(printable(path.string()), ": ", message));
+      throw Error(kExitData, printable(path.string()), ": ", message);
     }
     throw DataError(path.string(), message);
   }

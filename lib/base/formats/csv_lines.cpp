@@ -34,8 +34,8 @@ enum class ByteOrder { kLittle, kBig };
 
 std::string convert_utf16(const std::string& path, std::string_view bytes, ByteOrder order) {
   const auto fail = [&](std::size_t at) {
-    throw DataError(path, concat("is damaged: it begins as UTF-16, but the characters at byte ", at,
-                                 " are not; save it as UTF-8"));
+    throw DataError(path, "is damaged: it begins as UTF-16, but the characters at byte ", at,
+                    " are not; save it as UTF-8");
   };
   const auto unit = [&](std::size_t at) {
     const auto first = static_cast<std::uint8_t>(bytes[at]);

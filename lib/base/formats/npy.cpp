@@ -15,7 +15,7 @@ std::string_view find_value(std::string_view header, std::string_view key,
   const std::size_t at = header.find(concat("'", key, "'"));
   const std::size_t colon = at == std::string_view::npos ? at : header.find(':', at);
   if (colon == std::string_view::npos) {
-    throw DataError(source, concat("is a damaged NPY file: its header has no '", key, "'"));
+    throw DataError(source, "is a damaged NPY file: its header has no '", key, "'");
   }
   const std::size_t start = header.find_first_not_of(' ', colon + 1);
   return start == std::string_view::npos ? std::string_view{} : header.substr(start);
@@ -66,8 +66,7 @@ NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::stri
                     "numbers (of labels: numpy.unique(y, return_inverse=True)[1])");
   }
   if (descr.size() < 4 || descr[0] != '\'' || descr.find('\'', 1) != 4) {
-    throw DataError(source,
-                    concat("holds structured elements or an unknown type: ", descr.substr(0, 20)));
+    throw DataError(source, "holds structured elements or an unknown type: ", descr.substr(0, 20));
   }
   result.type = descr.substr(2, 2);
   result.big_endian = descr[1] == '>';

@@ -154,8 +154,8 @@ std::vector<ZipMember> read_members(const ZipReader& zip, const std::string& sou
     members = read_entries(ZipReader(bytes, source));
   }
   if (members.size() != directory.entries) {
-    throw DataError(source, concat("is a damaged zip archive: its directory has ", members.size(),
-                                   " of ", directory.entries, " entries"));
+    throw DataError(source, "is a damaged zip archive: its directory has ", members.size(), " of ",
+                    directory.entries, " entries");
   }
   for (ZipMember& member : members) {
     constexpr std::uint64_t kSizes = 26, kName = 30;  // offsets in the header of a member
@@ -201,8 +201,8 @@ std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& mem
   }
   constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
   if (member.size > std::max(kMinBytes, packed * kMaxExpansion)) {
-    throw DataError(source, concat("has ", packed, " bytes, which expand to ", member.size,
-                                   "; store it without compression if that is right"));
+    throw DataError(source, "has ", packed, " bytes, which expand to ", member.size,
+                    "; store it without compression if that is right");
   }
   return member.size;
 }
@@ -227,8 +227,8 @@ void unpack_zip_member(std::span<const std::uint8_t> packed, std::uint16_t metho
       throw DataError(source, "is damaged: a member cannot be decompressed; fetch the file again");
     }
   } else {
-    throw DataError(source, concat("is compressed with zip method ", method,
-                                   "; only stored and deflated members can be read"));
+    throw DataError(source, "is compressed with zip method ", method,
+                    "; only stored and deflated members can be read");
   }
   if (libdeflate_crc32(0, to.data(), to.size()) != crc) {
     throw DataError(source, "its checksum does not match: the file is damaged");

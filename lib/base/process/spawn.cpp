@@ -47,8 +47,7 @@ pid_t spawn(const SpawnOptions& options) {
   for (const int core : options.cores) CPU_SET(core, &cores);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child < 0)
-    throw DeviceError(concat("cannot start a process: ", describe_system_error(errno)));
+  if (child < 0) throw DeviceError("cannot start a process: ", describe_system_error(errno));
   if (child == 0) {
     become_program(options, parent, argv.data(), envp.data(),
                    options.cores.empty() ? nullptr : &cores);

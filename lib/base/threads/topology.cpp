@@ -71,10 +71,6 @@ std::int64_t first_number(const std::string& list) {
   return parse_integer(list.substr(0, list.find_first_of("-,"))).value_or(-1);
 }
 
-std::string count_text(std::size_t count, const char* what) {
-  return concat(count, ' ', what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 Topology read_topology(const path& root, const std::vector<int>& processors) {
@@ -157,9 +153,9 @@ std::string describe(const Topology& topology) {
   const std::size_t nodes = count_nodes(topology.processors);
   const std::size_t cores = topology.processors.size();
   const std::size_t usable = usable_core_count(topology);
-  std::string text = concat(usable < cores ? concat(usable, " of ") : "", count_text(cores, "core"),
+  std::string text = concat(usable < cores ? concat(usable, " of ") : "", counted(cores, "core"),
                             usable < cores ? " (control group), " : ", ",
-                            count_text(domains, "L3 domain"), ", ", count_text(nodes, "NUMA node"));
+                            counted(domains, "L3 domain"), ", ", counted(nodes, "NUMA node"));
   if (topology.l2_bytes > 0) text += concat(", L2 ", topology.l2_bytes / 1024, " KiB");
   if (topology.l3_bytes > 0) text += concat(", L3 ", topology.l3_bytes / 1024, " KiB");
   return text;

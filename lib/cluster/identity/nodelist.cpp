@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "base/text.h"
 #include "cluster/identity/sources.h"
 
 namespace trainer::cluster {
@@ -7,9 +8,8 @@ namespace {
 
 // "007" to 7; throws on anything else.
 std::size_t number(std::string_view digits, std::string_view list) {
-  std::size_t value = 0;
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (failure == std::errc{} && end == digits.data() + digits.size()) return value;
+  const std::int64_t value = parse_integer(digits).value_or(-1);
+  if (value >= 0) return static_cast<std::size_t>(value);
   wrong("host list", concat("'", list, "': expected a number or a range, found '", digits, "'"));
 }
 

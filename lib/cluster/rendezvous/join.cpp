@@ -41,10 +41,9 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
                                        std::max(deadline - network->now(), Clock::duration(0)))));
   }
   // A rejection by the coordinator explains more than that it has ended since.
-  throw PeerError(
-      concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
-             to_string(identity.master), " for ", seconds(timeout),
-             ", the limit of parallel.timeout: ", rejection.empty() ? reason : rejection));
+  throw PeerError("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
+                  to_string(identity.master), " for ", seconds(timeout),
+                  ", the limit of parallel.timeout: ", rejection.empty() ? reason : rejection);
 }
 
 // Returns false when another attempt may succeed.

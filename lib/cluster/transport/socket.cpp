@@ -153,8 +153,8 @@ Socket listen_on(const std::string& host, int& port) {
   if (!socket || ::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
-    throw DeviceError(concat("cannot listen on ", host, ": ",
-                             reason.empty() ? describe_system_error(errno) : reason));
+    throw DeviceError("cannot listen on ", host, ": ",
+                      reason.empty() ? describe_system_error(errno) : reason);
   }
   // The port stands at the same place in addresses of both versions.
   port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);

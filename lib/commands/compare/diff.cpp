@@ -66,13 +66,8 @@ class Ledger {
 bool are_same_losses(const std::string& one, const std::string& other) {
   constexpr double kRounding = 1e-12;  // relative
   if (one == other) return true;
-  double a = 0, b = 0;
-  const auto read = [](const std::string& text, double& value) {
-    const char* end = text.data() + text.size();
-    const auto [after, error] = std::from_chars(text.data(), end, value);
-    return error == std::errc() && after == end;
-  };
-  return read(one, a) && read(other, b) && std::isfinite(a) && std::isfinite(b) &&
+  const double a = parse_real(one).value_or(NAN), b = parse_real(other).value_or(NAN);
+  return std::isfinite(a) && std::isfinite(b) &&
          std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
 }
 

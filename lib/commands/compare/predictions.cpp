@@ -60,8 +60,8 @@ std::optional<Predictions> read_predictions(const Path& run) {
     } catch (const std::exception&) {
       throw DataError(
           concat(file.string(), ":", number),
-          concat("is not a prediction of a labelled sample; write the file with: trainer predict ",
-                 shell_word(run.string()), " --json > ", shell_word(file.string())));
+          "is not a prediction of a labelled sample; write the file with: trainer predict ",
+          shell_word(run.string()), " --json > ", shell_word(file.string()));
     }
   }
   return predictions;

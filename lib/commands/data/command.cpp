@@ -25,9 +25,8 @@ void reject_warnings(const DataArguments& arguments) {
 int check_array_samples(const DataArguments& arguments, const config::Config& config,
                         std::ostream& out) {
   if (!arguments.group_by.empty()) {
-    throw ConfigError({},
-                      concat("--group-by is a pattern on the paths of image files; data.format: ",
-                             spell(config.data.format), " is one of arrays; remove the option"));
+    throw ConfigError({}, "--group-by is a pattern on the paths of image files; data.format: ",
+                      spell(config.data.format), " is one of arrays; remove the option");
   }
   const data::ArrayCheck check = data::check_arrays(config.data, config.seed);
   out << (arguments.json ? to_json(check) : to_text(check));
@@ -41,10 +40,9 @@ void reject_damaged_files(const config::Data& data, const data::DataCheck& check
   std::size_t damaged = 0;
   for (const data::SplitCheck& split : check.splits) damaged += split.damaged.size();
   if (damaged == 0) return;
-  throw Error(kExitData,
-              concat(damaged, damaged == 1 ? " file" : " files",
-                     " cannot be read, at which training would end; repair or remove ",
-                     damaged == 1 ? "it" : "them", ", or give data.on_error: skip or replace"));
+  throw Error(kExitData, counted(damaged, "file"),
+              " cannot be read, at which training would end; repair or remove ",
+              damaged == 1 ? "it" : "them", ", or give data.on_error: skip or replace");
 }
 
 // Writes the suspects and, if it is asked for, their sheet.
@@ -54,9 +52,9 @@ int write_suspects_and_sheet(const DataArguments& arguments, const config::Confi
   std::error_code error;
   if (!config.data.relabel.empty() &&
       std::filesystem::equivalent(arguments.output, config.data.relabel, error)) {
-    throw ConfigError({}, concat("--output: ", printable(arguments.output),
-                                 " is the file of data.relabel, whose corrections would be lost; "
-                                 "give another file"));
+    throw ConfigError({}, "--output: ", printable(arguments.output),
+                      " is the file of data.relabel, whose corrections would be lost; "
+                      "give another file");
   }
   if (!arguments.sheet.empty()) {
     check_output_path("--sheet", arguments.sheet, arguments.overwrite);

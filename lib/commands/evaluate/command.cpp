@@ -81,13 +81,13 @@ int evaluate_mean(const EvaluateArguments& arguments, const std::string& run,
 int execute(const EvaluateArguments& arguments, const Context& context) {
   const std::vector<std::string>& runs = arguments.runs;
   if (arguments.follow && runs.size() > 1) {
-    throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
-                                 runs[1], " by a command of its own"));
+    throw ConfigError({}, "--follow waits for the checkpoints of one run; evaluate ", runs[1],
+                      " by a command of its own");
   }
   if (!arguments.ensemble.empty()) {
     if (runs.size() > 1) {
-      throw ConfigError({}, concat("--ensemble: give one run before it, and ", runs[1],
-                                   " in its list, with commas between"));
+      throw ConfigError({}, "--ensemble: give one run before it, and ", runs[1],
+                        " in its list, with commas between");
     }
     return evaluate_mean(arguments, runs[0], context);
   }

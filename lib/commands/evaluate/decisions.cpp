@@ -52,9 +52,8 @@ void Decisions::check_operating_point() {
   if (!file.empty()) {
     costs_ = results::read_cost_matrix(file, opened_.classes);
     if (!options_.positive_class.empty() && !options_.curves) {
-      throw ConfigError(
-          {}, concat("--positive-class has no meaning for --operating-point ", printable(criterion),
-                     ", which has the costs of all classes; leave it out"));
+      throw ConfigError({}, "--positive-class has no meaning for --operating-point ",
+                        printable(criterion), ", which has the costs of all classes; leave it out");
     }
   } else if (!criterion.empty()) {
     results::read_operating_criterion(criterion);

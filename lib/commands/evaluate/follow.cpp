@@ -1,6 +1,5 @@
 #include "commands/evaluate/follow.h"
 
-#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -124,12 +123,11 @@ class Once {
 
 [[noreturn]] void throw_timeout(const Path& run, double seconds, std::int64_t last_evaluated) {
   const bool training = checkpoint::is_in_use(run);
-  throw DataError(
-      run.string(),
-      concat("no new checkpoint for ", seconds, " seconds; the last one evaluated ",
-             last_evaluated < 0 ? "is none" : concat("is of step ", last_evaluated), ". ",
-             training ? "A process still trains there: raise evaluate.timeout_secs (--timeout)"
-                      : "No process trains there: resume the run, and follow it again"));
+  throw DataError(run.string(), "no new checkpoint for ", seconds,
+                  " seconds; the last one evaluated ",
+                  last_evaluated < 0 ? "is none" : concat("is of step ", last_evaluated), ". ",
+                  training ? "A process still trains there: raise evaluate.timeout_secs (--timeout)"
+                           : "No process trains there: resume the run, and follow it again");
 }
 
 // Returns the timeout until the config can be read: the option, or the default.
@@ -138,10 +136,7 @@ double find_first_timeout(const std::vector<config::Override>& overrides) {
   for (const config::Override& each : overrides) {
     if (each.path != keys::kEvaluateTimeout) continue;
     // A value that is not a number is reported with the config.
-    const char* const end = each.value.data() + each.value.size();
-    double seconds = 0;
-    const auto read = std::from_chars(each.value.data(), end, seconds);
-    if (read.ec == std::errc{} && read.ptr == end) timeout = seconds;
+    timeout = parse_real(each.value).value_or(timeout);
   }
   return timeout;
 }
@@ -460,9 +455,10 @@ int follow(const EvaluateArguments& arguments, const std::string& run, const Con
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
   if (inference::is_config(run)) {
-    throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
-                                 "place of ",
-                                 run));
+    throw ConfigError({},
+                      "--follow waits for the checkpoints of a run; name its folder in "
+                      "place of ",
+                      run);
   }
   FollowOptions options{
       {arguments.overrides, context.environment, context.warn}, run, parse_split(arguments.split)};

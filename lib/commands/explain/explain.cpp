@@ -22,12 +22,6 @@ std::string with_range(const std::string& text, const config::Schema& schema) {
   return range.empty() ? text : text + ", " + range;
 }
 
-std::string plural(const std::string& name) {
-  return name.ends_with('s')   ? name
-         : name.ends_with('y') ? name.substr(0, name.size() - 1) + "ies"
-                               : name + "s";
-}
-
 std::string describe_value(const config::Schema& schema);
 
 std::string describe_list(const config::Schema& schema) {
@@ -283,9 +277,8 @@ Explanation find_explanation(const std::vector<ExplainedSection>& sections,
       words.push_back(key.path.substr(key.path.rfind('.') + 1));
     }
   }
-  throw ConfigError({},
-                    concat("explain: there is no key '", path, "'", config::suggestion(path, words),
-                           "; `trainer explain` lists the sections"));
+  throw ConfigError({}, "explain: there is no key '", path, "'", config::suggestion(path, words),
+                    "; `trainer explain` lists the sections");
 }
 
 }  // namespace

@@ -43,14 +43,13 @@ void check_measured(const std::string& path, const std::vector<model::LayerRow>&
   for (const auto& [key, value] : keys.items()) {
     const auto found = measured.find(key);
     if (found == measured.end()) {
-      throw DataError(path, concat("does not contain the ", key,
-                                   " of what was measured: measure this config with trainer "
-                                   "benchmark --json"));
+      throw DataError(path, "does not contain the ", key,
+                      " of what was measured: measure this config with trainer "
+                      "benchmark --json");
     }
     if (*found == value) continue;
-    throw DataError(
-        path, concat("was measured with ", key, ' ', found->dump(), ", here it is ", value.dump(),
-                     ": measure this config with trainer benchmark --json"));
+    throw DataError(path, "was measured with ", key, ' ', found->dump(), ", here it is ",
+                    value.dump(), ": measure this config with trainer benchmark --json");
   }
 }
 

@@ -25,8 +25,8 @@ std::vector<inference::OpenedModel> open_models(ModelArguments arguments,
   models.push_back(open_model(arguments, context));
   for (std::string& run : split_text(ensemble, ',')) {
     if (run.empty()) {
-      throw ConfigError({}, concat("--ensemble '", printable(ensemble),
-                                   "': expected run folders with commas between"));
+      throw ConfigError({}, "--ensemble '", printable(ensemble),
+                        "': expected run folders with commas between");
     }
     arguments.model = std::move(run);
     models.push_back(open_model(arguments, context));

@@ -21,23 +21,22 @@ std::string make_config_text(const NewArguments& arguments, const std::string& o
   if (!is_config && kind != inference::SourceKind::kRun) {
     for (const config::Override& setting : arguments.settings) {
       if (is_of_csv(setting)) continue;
-      throw ConfigError({}, concat("--set ", setting.path,
-                                   ": a config for images takes only settings of data.csv; edit "
-                                   "the file that `trainer new` writes"));
+      throw ConfigError({}, "--set ", setting.path,
+                        ": a config for images takes only settings of data.csv; edit "
+                        "the file that `trainer new` writes");
     }
     return make_image_config(
         {arguments.source, output, arguments.backbone, arguments.group_by, arguments.settings},
         context);
   }
   if (!arguments.group_by.empty()) {
-    throw ConfigError({},
-                      concat("--group-by is for a folder or a list of images; ", source.string(),
-                             is_config ? " is a file" : " is a run", ": set data.group_by in it"));
+    throw ConfigError({}, "--group-by is for a folder or a list of images; ", source.string(),
+                      is_config ? " is a file" : " is a run", ": set data.group_by in it");
   }
   if (arguments.backbone) {
-    throw ConfigError({}, concat("--backbone is for a folder or a list of images; ",
-                                 source.string(), is_config ? " is a file" : " is a run",
-                                 ", whose model.backbone names the backbone"));
+    throw ConfigError({}, "--backbone is for a folder or a list of images; ", source.string(),
+                      is_config ? " is a file" : " is a run",
+                      ", whose model.backbone names the backbone");
   }
   const config::LoadedConfig loaded =
       is_config

@@ -24,10 +24,10 @@ void refuse_several_labels(const std::vector<config::Override>& settings) {
         !(is_map && setting.value.find(kKey) != std::string::npos)) {
       continue;
     }
-    throw ConfigError({}, concat("--set data.csv.", kKey,
-                                 ": `trainer new` writes configs of one class per image; give "
-                                 "this key and model.loss: binary_cross_entropy in a config of "
-                                 "your own"));
+    throw ConfigError({}, "--set data.csv.", kKey,
+                      ": `trainer new` writes configs of one class per image; give "
+                      "this key and model.loss: binary_cross_entropy in a config of "
+                      "your own");
   }
 }
 
@@ -104,9 +104,9 @@ void check_reads(const std::string& file, const config::Data& data, const std::s
   for (const std::string& path : {data.path, data.train.path, data.train.glob}) {
     if (is_within(path, source)) return;
   }
-  throw ConfigError({}, concat(file, " exists and its data is not in ", source,
-                               "; write another config with `trainer new ", shell_word(source),
-                               " --output FILE` and name that one"));
+  throw ConfigError({}, file, " exists and its data is not in ", source,
+                    "; write another config with `trainer new ", shell_word(source),
+                    " --output FILE` and name that one");
 }
 
 // Warns if the config was written without the pretrained weights that are found now.
@@ -171,10 +171,10 @@ std::string find_config(const std::string& source, const std::vector<config::Ove
     return source;
   }
   if (kind == inference::SourceKind::kRun) {
-    throw ConfigError({}, concat(source,
-                                 " is a run; this command takes a config: write one with `trainer "
-                                 "new ",
-                                 shell_word(source), " --output FILE`"));
+    throw ConfigError({}, source,
+                      " is a run; this command takes a config: write one with `trainer "
+                      "new ",
+                      shell_word(source), " --output FILE`");
   }
   const std::string file = default_output(source);
   ImageConfigRequest request{source, file, {}, {}, settings};

@@ -46,9 +46,9 @@ ImageSource::SplitImages count_images(const Path& path, const std::vector<std::s
   }
   for (std::size_t label = 0; label < classes.size(); ++label) {
     if (split.counts[label] > 0 || data::is_folder(path / classes[label])) continue;
-    throw DataError(path.string(), concat("has no folder ", classes[label],
-                                          "; expected one for every class of the training split: ",
-                                          data::list_classes(classes)));
+    throw DataError(
+        path.string(), "has no folder ", classes[label],
+        "; expected one for every class of the training split: ", data::list_classes(classes));
   }
   return split;
 }
@@ -78,8 +78,8 @@ void measure_images(ImageSource& images, const std::vector<std::vector<std::stri
     }
   }
   if (heights.empty()) {
-    throw DataError(images.train.path.string(),
-                    concat("none of the image files looked at can be read; ", reason));
+    throw DataError(images.train.path.string(), "none of the image files looked at can be read; ",
+                    reason);
   }
   images.height = find_median(heights);
   images.width = find_median(widths);
@@ -273,8 +273,8 @@ ImageSource look_at_list(const Path& list, const config::Csv& csv) {
   const data::Datasets opened = data::open_datasets(config, 0, Split::kTrain);
   images.classes = opened.classes;
   if (images.classes.size() < 2) {
-    throw DataError(list.string(), concat("has the class ", join(images.classes),
-                                          " alone; expected images of at least two classes"));
+    throw DataError(list.string(), "has the class ", join(images.classes),
+                    " alone; expected images of at least two classes");
   }
   images.train.path = list;
   images.train.counts = data::class_counts(*opened.train, opened.num_classes);
@@ -299,9 +299,9 @@ void reject_metadata(const Path& folder) {
   for (const Path& list : lists) {
     if (!fs::is_regular_file(list, error)) continue;
     throw DataError(folder.string(),
-                    concat("has no folder per class, but a list of its images; give the list: "
-                           "`trainer train ",
-                           printable(shell_word(list.string())), "`"));
+                    "has no folder per class, but a list of its images; give the list: "
+                    "`trainer train ",
+                    printable(shell_word(list.string())), "`");
   }
 }
 
@@ -315,10 +315,9 @@ ImageSource look_at_folder(const Path& source) {
   images.classes = data::find_class_folders(train.empty() ? folder : train);
   if (images.classes.size() < 2) {
     reject_metadata(source);
-    throw DataError((train.empty() ? folder : train).string(),
-                    concat("has ", images.classes.size(),
-                           " folders with images; expected one for each of at least two classes, "
-                           "or train, validation and test with these"));
+    throw DataError((train.empty() ? folder : train).string(), "has ", images.classes.size(),
+                    " folders with images; expected one for each of at least two classes, "
+                    "or train, validation and test with these");
   }
   for (std::string& line : data::describe_similar_names(images.classes)) {
     images.notes.push_back(std::move(line));
@@ -375,9 +374,8 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   weights.file = beside / config::imagenet_weight_file(backbone);
   std::error_code error;
   if (fs::exists(weights.file, error)) return weights;
-  throw DataError(concat("--backbone ", weights.backbone),
-                  config::missing_imagenet_weights(backbone, environment, {beside.string()}),
-                  Controls::kLines);
+  throw DataError(concat("--backbone ", weights.backbone), Controls::kLines,
+                  config::missing_imagenet_weights(backbone, environment, {beside.string()}));
 }
 
 std::string train_section(const ImageSource& images) {

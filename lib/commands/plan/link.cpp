@@ -27,7 +27,7 @@ Quantity split(const std::string& name, const std::string& text, bool zero,
   const auto [rest, error] = std::from_chars(text.data(), end, found.value);
   const bool fits = found.value > 0 || (zero && found.value == 0);
   if (error != std::errc() || !std::isfinite(found.value) || !fits) {
-    throw ConfigError({}, concat(name, ": expected ", expected, ", found '", text, "'"));
+    throw ConfigError({}, name, ": expected ", expected, ", found '", text, "'");
   }
   found.unit.assign(rest, end);
   const auto first = found.unit.find_first_not_of(' ');
@@ -37,7 +37,7 @@ Quantity split(const std::string& name, const std::string& text, bool zero,
 
 [[noreturn]] void wrong_unit(const std::string& name, const std::string& text,
                              const std::string& expected) {
-  throw ConfigError({}, concat(name, ": expected ", expected, ", found '", text, "'"));
+  throw ConfigError({}, name, ": expected ", expected, ", found '", text, "'");
 }
 
 }  // namespace

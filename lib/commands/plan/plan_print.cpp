@@ -318,7 +318,7 @@ void print_steps(const PlanReport& plan, std::ostream& out, std::optional<int> c
   table.add(
       {"global batch",
        concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " per replica x ",
-              steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
+              counted(steps.replicas, "replica"),
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
   if (steps.replicas > 1 && plan.rate) {
     table.add({"optimizer's learning rate", plan.rate->text()});
@@ -345,9 +345,9 @@ void print_steps(const PlanReport& plan, std::ostream& out, std::optional<int> c
 // "rank 1 of 2, worker:1 at host:port, by TF_CONFIG"
 std::string rank_of(const cluster::Identity& who) {
   if (who.source == "--world-size") return concat("any of ", who.size);
-  const std::string place = who.rank < 0 ? concat(cluster::to_string(who.role), " beside ",
-                                                  who.size, who.size == 1 ? " worker" : " workers")
-                                         : concat("rank ", who.rank, " of ", who.size);
+  const std::string place =
+      who.rank < 0 ? concat(cluster::to_string(who.role), " beside ", counted(who.size, "worker"))
+                   : concat("rank ", who.rank, " of ", who.size);
   const std::string name = who.rank < 0 ? "" : cluster::rank_name(who, who.rank);
   return concat(place, name.empty() || name == concat("rank ", who.rank) ? "" : ", " + name,
                 ", by ", who.source);

@@ -16,8 +16,7 @@ void check_pass(const std::string& pass) {
   }
   std::string list = "all";
   for (const std::string& name : names) list += ", " + name;
-  throw ConfigError(
-      {}, concat("--print-after ", pass, ": no pass has this name; expected one of ", list));
+  throw ConfigError({}, "--print-after ", pass, ": no pass has this name; expected one of ", list);
 }
 
 void print_graphs(const graph::Graph& model, const config::Config& config,

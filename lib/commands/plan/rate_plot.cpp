@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "optim/optim.h"
 #include "results/page/svg.h"
 #include "train/schedule/stages.h"
@@ -74,8 +75,7 @@ results::Chart make_rate_chart(const config::Config& config, const train::Traini
   results::Chart chart{
       "rate",
       "Learning rate of " + config.name,
-      concat("epoch (", plan.steps_per_epoch, plan.steps_per_epoch == 1 ? " step" : " steps",
-             " each, ", steps, " in all)"),
+      concat("epoch (", counted(plan.steps_per_epoch, "step"), " each, ", steps, " in all)"),
       "learning rate",
       {{"learning rate", {}}},
       true};

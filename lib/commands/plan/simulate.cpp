@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "commands/measure/measured.h"
 #include "train/open.h"
 #include "train/process_group.h"
@@ -143,10 +144,9 @@ void print_simulation(const Simulation& simulation, std::ostream& out) {
                     milliseconds(profile.constant), " whatever their number; ", profile.source)});
   const std::size_t count = profile.buckets.size();
   table.add(
-      {"gradients",
-       concat(size(profile.gradient_bytes()), " in ", count, count == 1 ? " bucket" : " buckets",
-              ", ready after ", milliseconds(profile.buckets.front().ready),
-              count == 1 ? "" : " to " + milliseconds(profile.buckets.back().ready))});
+      {"gradients", concat(size(profile.gradient_bytes()), " in ", counted(count, "bucket"),
+                           ", ready after ", milliseconds(profile.buckets.front().ready),
+                           count == 1 ? "" : " to " + milliseconds(profile.buckets.back().ready))});
   if (!profile.statistics.empty()) {
     table.add({"batch norm", concat(profile.statistics.size(), " messages per step")});
   }

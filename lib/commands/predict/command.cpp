@@ -135,9 +135,9 @@ int write_labels(const PredictArguments& arguments, const inference::OpenedModel
       {"--default-threshold", arguments.default_threshold}};
   for (const auto& [option, is_given] : unfit) {
     if (!is_given) continue;
-    throw ConfigError({}, concat(option,
-                                 " is for one class per image; this model has several labels, each "
-                                 "with a threshold of its own"));
+    throw ConfigError({}, option,
+                      " is for one class per image; this model has several labels, each "
+                      "with a threshold of its own");
   }
   const auto engine = inference::make_engine(opened, inputs);
   LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
@@ -180,10 +180,11 @@ std::vector<inference::PredictionInput> open_validation_inputs(
   try {
     return inference::open_prediction_inputs(opened, {}, Split::kValidation, false);
   } catch (const data::MissingSplit&) {
-    throw ConfigError({}, concat("--abstain finds the confidence on the validation split, and the "
-                                 "data of ",
-                                 printable(opened.path),
-                                 " has none; name one with --set data.validation.path=PLACE"));
+    throw ConfigError({},
+                      "--abstain finds the confidence on the validation split, and the "
+                      "data of ",
+                      printable(opened.path),
+                      " has none; name one with --set data.validation.path=PLACE");
   }
 }
 
@@ -195,8 +196,8 @@ results::Abstention find_abstention(const inference::OpenedModel& opened, engine
   const std::string reason =
       engine::why_no_class_probabilities(opened.config.model.loss, engine.replica().outputs());
   if (!reason.empty()) {
-    throw ConfigError({}, concat("--abstain needs a model that gives each image one class, but of ",
-                                 printable(opened.path), ' ', reason));
+    throw ConfigError({}, "--abstain needs a model that gives each image one class, but of ",
+                      printable(opened.path), ' ', reason);
   }
   results::PredictOptions whole = options;
   whole.limit.reset();

@@ -16,7 +16,7 @@ PredictionSheet::PredictionSheet(const std::vector<inference::PredictionInput>& 
   for (const inference::PredictionInput& input : inputs) {
     const DType type = input.dataset().spec().image_type;
     if (type != DType::kUInt8 && type != DType::kFloat32) {
-      throw ConfigError({}, concat("--sheet: images of ", to_string(type), " cannot be shown"));
+      throw ConfigError({}, "--sheet: images of ", to_string(type), " cannot be shown");
     }
     starts_.push_back(total_);
     const std::int64_t size = input.dataset().size();

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 
 namespace trainer::commands {
 namespace {
@@ -87,8 +88,8 @@ void print_input(const Profile& profile, std::ostream& out) {
   if (input.in_memory) {
     out << "data.threads: the samples are in memory, no thread is needed\n";
   } else if (input.suggested_threads > 0) {
-    out << "data.threads: " << input.suggested_threads << " would keep " << profile.layers.ranks
-        << (profile.layers.ranks == 1 ? " device" : " devices") << " supplied";
+    out << "data.threads: " << input.suggested_threads << " would keep "
+        << counted(profile.layers.ranks, "device") << " supplied";
     if (input.suggested_threads > input.cores) {
       out << "; there are " << input.cores
           << " cores, so that the input is the limit: think of data.cache";

@@ -155,7 +155,7 @@ void remove_old(OldCheckpoints& old) {
     for (const Path& file : old.files) {
       std::error_code error;
       fs::remove(file, error);
-      if (error) throw DataError(file, concat("cannot be removed: ", error.message()));
+      if (error) throw DataError(file, "cannot be removed: ", error.message());
     }
   } catch (const Error& error) {
     old.skipped = error.what();

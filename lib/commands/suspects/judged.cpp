@@ -31,10 +31,9 @@ class ProbabilityCollector {
 
   JudgedImages result(const std::string& place) const {
     if (rows_.empty()) {
-      throw DataError(place,
-                      concat("judges none of the images of the config, e.g. ",
-                             printable(images_.all().front().path),
-                             "; give the config of the run, in the folder where it was trained"));
+      throw DataError(place, "judges none of the images of the config, e.g. ",
+                      printable(images_.all().front().path),
+                      "; give the config of the run, in the folder where it was trained");
     }
     JudgedImages judged;
     judged.unknown = unknown_;
@@ -57,10 +56,9 @@ void check_run_classes(const std::string& place, const std::vector<std::string>&
   std::vector<std::string> ours;
   for (const std::string& name : images.classes()) ours.push_back(printable(name));
   if (theirs == ours) return;
-  throw DataError(
-      place, concat("has the classes [", data::list_classes(theirs), "], but the images have [",
-                    data::list_classes(ours), "]", train::describe_class_difference(theirs, ours),
-                    "; give the config of the run"));
+  throw DataError(place, "has the classes [", data::list_classes(theirs),
+                  "], but the images have [", data::list_classes(ours), "]",
+                  train::describe_class_difference(theirs, ours), "; give the config of the run");
 }
 
 JudgedImages read_out_of_fold(const Path& file, const LabelledImages& images) {

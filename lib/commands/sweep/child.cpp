@@ -87,15 +87,14 @@ class Child {
 Child::Child(const ChildOptions& options) : options_(options) {
   int pipe[2] = {-1, -1};
   if (::pipe2(pipe, O_CLOEXEC) != 0) {
-    throw DeviceError(concat("cannot open a pipe: ", describe_system_error(errno)));
+    throw DeviceError("cannot open a pipe: ", describe_system_error(errno));
   }
   output_ = std::make_unique<File>(pipe[0]);
   const File writing(pipe[1]);
   const File errors(
       ::open(options.errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!errors.is_open()) {
-    throw DataError(options.errors.string(),
-                    concat("cannot write: ", describe_system_error(errno)));
+    throw DataError(options.errors.string(), "cannot write: ", describe_system_error(errno));
   }
   SpawnOptions program{options.command, {}, signals_.old()};
   for (const auto& [name, value] : options.environment) {

@@ -22,9 +22,9 @@ std::string yaml_string(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::type_error&) {
-    throw ConfigError({}, concat("--launcher kubernetes: '", text,
-                                 "' is not UTF-8, so that a manifest cannot hold it; choose "
-                                 "another name"));
+    throw ConfigError({}, "--launcher kubernetes: '", text,
+                      "' is not UTF-8, so that a manifest cannot hold it; choose "
+                      "another name");
   }
 }
 
@@ -40,9 +40,9 @@ std::string container_word(const std::string& text) {
 // for a text with a line break, which would end the line.
 std::string sbatch_value(const std::string& text) {
   if (text.find_first_of("\n\r") != std::string::npos) {
-    throw ConfigError({}, concat("--launcher slurm: '", printable(text),
-                                 "' has a line break, which a line of sbatch cannot hold; choose "
-                                 "another name or folder (--dir)"));
+    throw ConfigError({}, "--launcher slurm: '", printable(text),
+                      "' has a line break, which a line of sbatch cannot hold; choose "
+                      "another name or folder (--dir)");
   }
   std::string result = "\"";
   for (const char letter : text) {

@@ -53,9 +53,9 @@ checkpoint::RunLock lock_sweep(const Path& folder) {
     return checkpoint::RunLock(folder);
   } catch (const Error& error) {
     if (error.code() != kExitConfig) throw;
-    throw ConfigError({}, concat(printable(folder.string()),
-                                 ": another process trains this sweep; wait for it to end, stop "
-                                 "it, or choose another folder with --dir"));
+    throw ConfigError({}, printable(folder.string()),
+                      ": another process trains this sweep; wait for it to end, stop "
+                      "it, or choose another folder with --dir");
   }
 }
 

@@ -113,15 +113,14 @@ void reject_images_and_runs(const std::string& path) {
     case inference::SourceKind::kConfig:
       return;
     case inference::SourceKind::kRun:
-      throw ConfigError({path, 0, 0},
-                        concat("is a run; its config is checked by: trainer validate ",
-                               printable(shell_word(train::config_file(path).string()))));
+      throw ConfigError({path, 0, 0}, "is a run; its config is checked by: trainer validate ",
+                        printable(shell_word(train::config_file(path).string())));
     case inference::SourceKind::kImageFolder:
-      throw ConfigError({path, 0, 0}, concat("holds images, which `trainer data ", word,
-                                             "` checks; this command takes configs"));
+      throw ConfigError({path, 0, 0}, "holds images, which `trainer data ", word,
+                        "` checks; this command takes configs");
     case inference::SourceKind::kImageList:
-      throw ConfigError({path, 0, 0}, concat("is a list of images, which `trainer data ", word,
-                                             "` checks; this command takes configs"));
+      throw ConfigError({path, 0, 0}, "is a list of images, which `trainer data ", word,
+                        "` checks; this command takes configs");
   }
 }
 

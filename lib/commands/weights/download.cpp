@@ -78,9 +78,9 @@ PartFile::PartFile(const Path& file)
                       "is a link, through which a download is not written; remove it");
     }
     if (descriptor_ < 0) {
-      throw DataError(path_.string(), concat("cannot be written: ", describe_system_error(errno),
-                                             "; name a folder that can be written in the "
-                                             "environment variable WEIGHTS_DIR"));
+      throw DataError(path_.string(), "cannot be written: ", describe_system_error(errno),
+                      "; name a folder that can be written in the "
+                      "environment variable WEIGHTS_DIR");
     }
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && !is_unsupported(errno)) {
       const int code = errno;
@@ -210,8 +210,8 @@ TransferOutcome send_request(http::Client& client, const Download& what, PartFil
                                   const TransferOutcome& outcome) {
   if (outcome.is_too_long) {
     part.remove();
-    throw DataError(what.url, concat("the server sends more than the ", what.max_bytes,
-                                     " bytes that the file can have; nothing was kept of it"));
+    throw DataError(what.url, "the server sends more than the ", what.max_bytes,
+                    " bytes that the file can have; nothing was kept of it");
   }
   const std::int64_t bytes = part.bytes();
   if (bytes == 0) part.remove();
@@ -219,17 +219,16 @@ TransferOutcome send_request(http::Client& client, const Download& what, PartFil
                                       : concat("; the next start continues after the ", bytes,
                                                " bytes in ", part.path().string());
   if (outcome.write_error != 0) {
-    throw DataError(
-        part.path().string(),
-        concat("cannot be written: ", describe_system_error(outcome.write_error), kept));
+    throw DataError(part.path().string(),
+                    "cannot be written: ", describe_system_error(outcome.write_error), kept);
   }
   const http::Response& response = outcome.response;
   const std::string answer = response.status >= 400
                                  ? concat("the server answers with status ", response.status)
                                  : response.error;
-  throw DataError(what.url, concat("cannot be downloaded: ", answer, kept,
-                                   "; name another server that has the file in the environment "
-                                   "variable WEIGHTS_MIRROR"));
+  throw DataError(what.url, "cannot be downloaded: ", answer, kept,
+                  "; name another server that has the file in the environment "
+                  "variable WEIGHTS_MIRROR");
 }
 
 // Transfers what is missing.
@@ -266,9 +265,9 @@ void check_content(const Download& what, PartFile& part) {
   }
   if (difference.empty()) return;
   part.remove();
-  throw DataError(what.url, concat("is not the original file: ", difference,
-                                   "; nothing was kept of it. Try again, or name another server "
-                                   "in the environment variable WEIGHTS_MIRROR"));
+  throw DataError(what.url, "is not the original file: ", difference,
+                  "; nothing was kept of it. Try again, or name another server "
+                  "in the environment variable WEIGHTS_MIRROR");
 }
 
 bool is_whole(const Download& what, const PartFile& part) {
@@ -295,18 +294,16 @@ Downloaded download(const Download& what, const DownloadProgress& progress) {
   std::error_code error;
   fs::create_directories(what.file.parent_path(), error);
   if (error) {
-    throw DataError(what.file.parent_path().string(),
-                    concat("cannot be made: ", error.message(),
-                           "; name a folder that can be written in the environment variable "
-                           "WEIGHTS_DIR"));
+    throw DataError(what.file.parent_path().string(), "cannot be made: ", error.message(),
+                    "; name a folder that can be written in the environment variable "
+                    "WEIGHTS_DIR");
   }
   result.file = what.file;
   if (fs::exists(what.file)) {
     if (const std::string difference = find_difference(what.file, what.checksum);
         !difference.empty()) {
-      throw DataError(what.file.string(),
-                      concat("is there and is not the original file: ", difference,
-                             "; remove it to download the original"));
+      throw DataError(what.file.string(), "is there and is not the original file: ", difference,
+                      "; remove it to download the original");
     }
     result.was_there = true;
     result.bytes = static_cast<std::int64_t>(fs::file_size(what.file));

@@ -116,7 +116,7 @@ WeightFile find_weight_file(const std::string& name, const config::Environment& 
   }
   config::Backbone other;
   other.name = *backbone;
-  throw DataError(name, config::missing_imagenet_weights(other, environment), Controls::kLines);
+  throw DataError(name, Controls::kLines, config::missing_imagenet_weights(other, environment));
 }
 
 Downloaded download_weights(const WeightFile& weights, const config::Environment& environment,

@@ -100,15 +100,13 @@ void check_size(const Array& array) {
     product += (product.empty() ? "" : " x ") + std::to_string(dim);
   }
   // With a dimension of 0, the other dimensions are not bounded by the size of the file.
-  if (is_empty)
-    throw DataError(array.source, concat("contains no elements: its header gives ", product));
+  if (is_empty) throw DataError(array.source, "contains no elements: its header gives ", product);
   const std::size_t held = array.buffer.size() - array.offset;
   if (expected == held) return;
-  throw DataError(
-      array.source,
-      concat("its header gives ", product, " elements of ", size_of(array.element), " bytes, but ",
-             held, " bytes follow (expected ", static_cast<std::uint64_t>(expected),
-             "): the file is ", held < expected ? "truncated; fetch it again" : "damaged"));
+  throw DataError(array.source, "its header gives ", product, " elements of ",
+                  size_of(array.element), " bytes, but ", held, " bytes follow (expected ",
+                  static_cast<std::uint64_t>(expected), "): the file is ",
+                  held < expected ? "truncated; fetch it again" : "damaged");
 }
 
 void swap_bytes(Array& array) {

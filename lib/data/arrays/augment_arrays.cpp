@@ -74,10 +74,10 @@ std::unique_ptr<Dataset> augment_arrays(std::unique_ptr<Dataset> dataset, const 
   const std::int64_t channels = spec.image_shape[2];
   if (spec.image_type != DType::kUInt8 || (channels != 1 && channels != 3)) {
     throw ConfigError(list.front().loc,
-                      concat("data.train.augment: needs images of uint8 with 1 or 3 channels, but "
-                             "these are ",
-                             to_string(spec.image_shape), " ", to_string(spec.image_type),
-                             "; convert them to uint8, or keep mixup and cutmix alone"));
+                      "data.train.augment: needs images of uint8 with 1 or 3 channels, but "
+                      "these are ",
+                      to_string(spec.image_shape), " ", to_string(spec.image_type),
+                      "; convert them to uint8, or keep mixup and cutmix alone");
   }
   return std::make_unique<AugmentedArrays>(std::move(dataset), std::move(list), data, seed);
 }

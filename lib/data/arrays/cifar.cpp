@@ -18,10 +18,10 @@ std::size_t label_bytes(const Path& path, const Buffer& file) {
   const bool ten = size > 0 && size % (kImageBytes + 1) == 0;
   const bool hundred = size > 0 && size % (kImageBytes + 2) == 0;
   if (!ten && !hundred) {
-    throw DataError(path.string(),
-                    concat("is not a binary file of CIFAR: ", size, " bytes are not records of ",
-                           kImageBytes + 1, " (CIFAR-10) or ", kImageBytes + 2,
-                           " bytes (CIFAR-100); fetch the `binary version` of the data set"));
+    throw DataError(path.string(), "is not a binary file of CIFAR: ", size,
+                    " bytes are not records of ", kImageBytes + 1, " (CIFAR-10) or ",
+                    kImageBytes + 2,
+                    " bytes (CIFAR-100); fetch the `binary version` of the data set");
   }
   if (ten && hundred) {
     for (std::size_t at = 0; at < size; at += kImageBytes + 1) {

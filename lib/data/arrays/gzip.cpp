@@ -42,8 +42,8 @@ Buffer gunzip(const Buffer& compressed, const Path& path) {
     const libdeflate_result result = libdeflate_gzip_decompress_ex(
         decompressor.get(), in, left, out.data() + done, out.size() - done, &used, &made);
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() >= max_bytes) {
-      throw DataError(path, concat("has ", compressed.size(), " bytes, which expand to more than ",
-                                   max_bytes, "; expand it with gunzip if that is right"));
+      throw DataError(path, "has ", compressed.size(), " bytes, which expand to more than ",
+                      max_bytes, "; expand it with gunzip if that is right");
     }
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() - done < left * 1032 + 64) {
       Buffer larger(std::min({out.size() * 2 + 65536, done + left * 1032 + 64, max_bytes}));

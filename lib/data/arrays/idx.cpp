@@ -54,12 +54,11 @@ Array parse_idx(std::string source, Buffer content) {
   const std::uint8_t* p = array.buffer.data();
   const std::size_t size = array.buffer.size();
   if (size < 4) {
-    throw DataError(array.source, concat("is not an IDX file: contains only ", size, " bytes"));
+    throw DataError(array.source, "is not an IDX file: contains only ", size, " bytes");
   }
   if (p[0] != 0 || p[1] != 0 || !parse_element(p[2], array.element) || p[3] < 1 || p[3] > 8) {
-    throw DataError(array.source,
-                    concat("is not an IDX file: starts with ", format_hex(p),
-                           ", expected 00 00, an element type (08 for bytes) and the rank"));
+    throw DataError(array.source, "is not an IDX file: starts with ", format_hex(p),
+                    ", expected 00 00, an element type (08 for bytes) and the rank");
   }
   const std::size_t rank = p[3];
   array.offset = 4 + 4 * rank;

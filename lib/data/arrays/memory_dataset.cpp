@@ -20,10 +20,9 @@ Shape shape_of(const Array& images) {
   if (d.size() == 4) return {d[1], d[2], d[3]};
   if (d.size() == 3) return {d[1], d[2], 1};
   if (d.size() == 2) return {1, 1, d[1]};
-  throw DataError(images.source,
-                  concat("has ", d.size(),
-                         " dimensions; images need [n, height, width], [n, height, width, channels]"
-                         " or [n, features]. Are images and labels swapped?"));
+  throw DataError(images.source, "has ", d.size(),
+                  " dimensions; images need [n, height, width], [n, height, width, channels]"
+                  " or [n, features]. Are images and labels swapped?");
 }
 
 // Keeps bytes and float32, and converts every other type to float32: booleans are 0 and 1, which
@@ -60,14 +59,13 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
   std::vector<std::int64_t>& d = labels.dims;
   if (d.size() > 2) d.erase(std::remove(d.begin() + 1, d.end(), 1), d.end());
   if (d.empty() || d.size() > 2 || (d.size() == 2 && d[1] < 1)) {
-    throw DataError(labels.source,
-                    concat("has ", d.size(), " dimensions; labels need [n] (class indices) or ",
-                           "[n, targets]. Are images and labels swapped?"));
+    throw DataError(labels.source, "has ", d.size(),
+                    " dimensions; labels need [n] (class indices) or ",
+                    "[n, targets]. Are images and labels swapped?");
   }
   if (d[0] != size()) {
-    throw DataError(labels.source,
-                    concat("contains ", d[0], " labels, but ", images_.source, " contains ", size(),
-                           " images; they must be of the same split"));
+    throw DataError(labels.source, "contains ", d[0], " labels, but ", images_.source, " contains ",
+                    size(), " images; they must be of the same split");
   }
   spec_.label_width = d.size() == 2 ? d[1] : 1;
   const std::int64_t count = labels.count();
@@ -76,8 +74,8 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = labels.at(i);
       if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) {
-        throw DataError(labels.source, concat("sample ", i, " has the label ", value,
-                                              "; class indices count from 0"));
+        throw DataError(labels.source, "sample ", i, " has the label ", value,
+                        "; class indices count from 0");
       }
       indices_[i] = static_cast<std::int32_t>(value);
     }
@@ -153,30 +151,27 @@ void MemoryDataset::check_shares() const {
   const auto other =
       std::ranges::find_if(targets_, [](float target) { return target < 0 || target > 1; });
   if (other == targets_.end()) return;
-  throw DataError(label_source_,
-                  concat("the label of sample ", (other - targets_.begin()) / spec_.label_width,
-                         " (from 0) holds ", *other,
-                         "; binary_cross_entropy takes 0 and 1, numbers between them, or, among "
-                         "several labels per sample, NaN for an unknown label"));
+  throw DataError(label_source_, "the label of sample ",
+                  (other - targets_.begin()) / spec_.label_width, " (from 0) holds ", *other,
+                  "; binary_cross_entropy takes 0 and 1, numbers between them, or, among "
+                  "several labels per sample, NaN for an unknown label");
 }
 
 std::int64_t MemoryDataset::max_label() const {
   if (indices_.empty()) return -1;
   const auto largest = std::ranges::max_element(indices_);
   if (*largest < max_classes(size())) return *largest;
-  throw DataError(label_source_,
-                  concat("sample ", largest - indices_.begin(), " has the label ", *largest,
-                         ", which would make ", std::int64_t{*largest} + 1, " classes of ", size(),
-                         " samples; number the classes from 0, or set data.num_classes"));
+  throw DataError(label_source_, "sample ", largest - indices_.begin(), " has the label ", *largest,
+                  ", which would make ", std::int64_t{*largest} + 1, " classes of ", size(),
+                  " samples; number the classes from 0, or set data.num_classes");
 }
 
 void MemoryDataset::check_labels(std::int64_t num_classes) const {
   for (std::size_t i = 0; i < indices_.size(); ++i) {
     if (indices_[i] < num_classes) continue;
-    throw DataError(label_source_,
-                    concat("sample ", i, " has the label ", indices_[i], ", but there are ",
-                           num_classes, " classes (0 to ", num_classes - 1,
-                           "); set data.num_classes or data.classes to the classes of the files"));
+    throw DataError(label_source_, "sample ", i, " has the label ", indices_[i], ", but there are ",
+                    num_classes, " classes (0 to ", num_classes - 1,
+                    "); set data.num_classes or data.classes to the classes of the files");
   }
 }
 
@@ -193,13 +188,12 @@ void MemoryDataset::check_finite(const std::string& split) const {
       if (count++ == 0) first = i;
     }
     if (count == 0) return;
-    throw DataError(source,
-                    concat(what, "sample ", first, " (from 0)",
-                           split.empty() ? "" : concat(" of the ", split), " holds NaN or infinity",
-                           count == 1 ? "; correct or remove it"
-                                      : concat(", as do ", count - 1, " more of the ", size(),
-                                               " samples; correct or remove them"),
-                           " (numpy.isfinite finds such values)"));
+    throw DataError(source, what, "sample ", first, " (from 0)",
+                    split.empty() ? "" : concat(" of the ", split), " holds NaN or infinity",
+                    count == 1 ? "; correct or remove it"
+                               : concat(", as do ", count - 1, " more of the ", size(),
+                                        " samples; correct or remove them"),
+                    " (numpy.isfinite finds such values)");
   };
   if (spec_.image_type == DType::kFloat32) {
     check(images_.source, "", images_.bytes(), image_bytes_ / sizeof(float));

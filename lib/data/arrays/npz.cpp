@@ -22,8 +22,8 @@ Element find_element(std::string_view code, const std::string& source) {
   for (const auto& [name, element] : kCodes) {
     if (code == name) return element;
   }
-  throw DataError(source, concat("contains elements of type '", code,
-                                 "'; expected integers, float32 or float64"));
+  throw DataError(source, "contains elements of type '", code,
+                  "'; expected integers, float32 or float64");
 }
 
 Array parse_npy(Buffer content, const std::string& source) {
@@ -81,7 +81,7 @@ Array read_npz(const Path& path, const std::string& name) {
     }
     held += (held.empty() ? "" : ", ") + array_name(member);
   }
-  throw DataError(source, concat("does not contain the array '", name, "', but ", held));
+  throw DataError(source, "does not contain the array '", name, "', but ", held);
 }
 
 }  // namespace trainer::data

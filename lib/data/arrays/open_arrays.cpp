@@ -25,12 +25,11 @@ using Opened = std::unique_ptr<MemoryDataset>;
 constexpr std::size_t kMaxArrayNames = 12;  // names of arrays in a message
 
 [[noreturn]] void throw_missing(const Path& path, Split split) {
-  throw DataError(path.string(),
-                  concat("no such file, needed for the ", to_string(split),
-                         " split. Fetch the data set (datasets/mnist.sh, "
-                         "datasets/fashion_mnist.sh), or name the folder that holds it with "
-                         "data.path or the variable that the config uses (MNIST_DIR, "
-                         "FASHION_MNIST_DIR)"));
+  throw DataError(path.string(), "no such file, needed for the ", to_string(split),
+                  " split. Fetch the data set (datasets/mnist.sh, "
+                  "datasets/fashion_mnist.sh), or name the folder that holds it with "
+                  "data.path or the variable that the config uses (MNIST_DIR, "
+                  "FASHION_MNIST_DIR)");
 }
 
 // Returns the starts of the names of a split's files, the usual one first.
@@ -64,8 +63,7 @@ Opened open_idx_split(const config::Data& config, Split split) {
   const config::SplitFiles& files = config.files(split);
   if (!files.images.empty() || !files.labels.empty()) {
     if (files.images.empty() || files.labels.empty()) {
-      throw ConfigError(files.loc,
-                        concat("data.", to_string(split), ": give both `images` and `labels`"));
+      throw ConfigError(files.loc, "data.", to_string(split), ": give both `images` and `labels`");
     }
     for (const std::string& path : {files.images, files.labels}) {
       if (!std::filesystem::exists(path)) throw_missing(path, split);
@@ -114,10 +112,9 @@ Opened open_npz_split(const config::Data& config, Split split) {
   if (path.empty()) {
     if (files.images.empty() && files.labels.empty() && split != Split::kTrain) return nullptr;
     if (files.images.empty() || files.labels.empty()) {
-      throw ConfigError(files.given() ? files.loc : config.loc,
-                        concat("data.", to_string(split),
-                               ": give `path` of an .npz file, or "
-                               "`images` and `labels` as .npy files"));
+      throw ConfigError(files.given() ? files.loc : config.loc, "data.", to_string(split),
+                        ": give `path` of an .npz file, or "
+                        "`images` and `labels` as .npy files");
     }
     for (const std::string& file : {files.images, files.labels}) {
       if (!std::filesystem::exists(file)) throw_missing(file, split);
@@ -131,10 +128,9 @@ Opened open_npz_split(const config::Data& config, Split split) {
   if (images.empty() && labels.empty() && !is_needed) return nullptr;
   if (images.empty() || labels.empty()) {
     const std::string name = to_string(split);
-    throw DataError(
-        path, concat("does not contain the arrays x_", name, " and y_", name, " of the ", name,
-                     " split, but ", join_first(held, kMaxArrayNames),
-                     ". Name the arrays with data.", name, ".images and data.", name, ".labels"));
+    throw DataError(path, "does not contain the arrays x_", name, " and y_", name, " of the ", name,
+                    " split, but ", join_first(held, kMaxArrayNames),
+                    ". Name the arrays with data.", name, ".images and data.", name, ".labels");
   }
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
 }
@@ -185,11 +181,10 @@ Opened open_cifar_split(const config::Data& config, Split split) {
   if (std::filesystem::is_directory(path)) files = cifar_files(path, split);
   if (files.empty() && split == Split::kTest && !named.given()) return nullptr;
   if (files.empty() || !std::filesystem::exists(files[0])) {
-    throw DataError(
-        path.string(),
-        concat("does not contain ", split == Split::kTest ? "test_batch.bin" : "data_batch_1.bin",
-               ", needed for the ", to_string(split),
-               " split; datasets/cifar10.sh fetches CIFAR-10"));
+    throw DataError(path.string(), "does not contain ",
+                    split == Split::kTest ? "test_batch.bin" : "data_batch_1.bin",
+                    ", needed for the ", to_string(split),
+                    " split; datasets/cifar10.sh fetches CIFAR-10");
   }
   Cifar cifar = read_cifar(files);
   return std::make_unique<MemoryDataset>(std::move(cifar.images), std::move(cifar.labels));
@@ -250,14 +245,14 @@ void take_label_columns(const Parts& parts) {
 std::int64_t count_classes(const config::Data& config, const MemoryDataset& first) {
   const auto named = std::ssize(config.classes);
   if (config.num_classes && named > 0 && *config.num_classes != named) {
-    throw ConfigError(config.loc, concat("data: num_classes is ", *config.num_classes, ", but ",
-                                         named, " classes are named"));
+    throw ConfigError(config.loc, "data: num_classes is ", *config.num_classes, ", but ", named,
+                      " classes are named");
   }
   const std::int64_t given_count = config.num_classes.value_or(named);
   const std::int64_t width = first.spec().label_width;
   if (given_count > 0 && width > 1 && given_count != width) {
-    throw ConfigError(config.loc, concat("data: ", given_count, " classes are given, but a label ",
-                                         "in the files has ", width, " numbers"));
+    throw ConfigError(config.loc, "data: ", given_count, " classes are given, but a label ",
+                      "in the files has ", width, " numbers");
   }
   if (given_count > 0) return given_count;
   return first.spec().label_is_index() ? first.max_label() + 1 : width;
@@ -267,12 +262,11 @@ void check_alike(const Dataset& one, const Dataset& other, const std::string& na
                  const std::string& path) {
   const DatasetSpec &first = one.spec(), &second = other.spec();
   if (same_samples(first, second)) return;
-  throw DataError(
-      path,
-      concat("the images of the ", name, " split are ", to_string(second.image_shape), " ",
-             to_string(second.image_type), " with ", second.label_width,
-             " numbers per label, but those of the first split are ", to_string(first.image_shape),
-             " ", to_string(first.image_type), " with ", first.label_width));
+  throw DataError(path, "the images of the ", name, " split are ", to_string(second.image_shape),
+                  " ", to_string(second.image_type), " with ", second.label_width,
+                  " numbers per label, but those of the first split are ",
+                  to_string(first.image_shape), " ", to_string(first.image_type), " with ",
+                  first.label_width);
 }
 
 // Throws ConfigError for images of 1 to 4 rows and more columns and channels, which are likely
@@ -283,14 +277,13 @@ void check_channel_order(const config::Data& config, const Shape& image) {
       image[0] <= kMaxChannels && image[1] > kMaxChannels && image[2] > kMaxChannels;
   if (!is_likely || config.stated_shape == image.dims()) return;
   throw ConfigError(
-      config.loc,
-      concat("data: the images of ", config.path.empty() ? "the arrays" : printable(config.path),
-             " are ", to_string(image), ", which looks like channels first, but the order is ",
-             "[height, width, channels]: save images.transpose(0, 2, 3, 1) (NumPy). If the images "
-             "are ",
-             image[0], image[0] == 1 ? " row" : " rows", " of ", image[1], " pixels with ",
-             image[2], " channels, state it with model.input: [", image[0], ", ", image[1], ", ",
-             image[2], "]"));
+      config.loc, "data: the images of ",
+      config.path.empty() ? "the arrays" : printable(config.path), " are ", to_string(image),
+      ", which looks like channels first, but the order is ",
+      "[height, width, channels]: save images.transpose(0, 2, 3, 1) (NumPy). If the images "
+      "are ",
+      counted(image[0], "row"), " of ", image[1], " pixels with ", image[2],
+      " channels, state it with model.input: [", image[0], ", ", image[1], ", ", image[2], "]");
 }
 
 void open_arrays(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split,

@@ -40,10 +40,9 @@ std::string find_name(const std::string& source, const std::vector<std::string>&
   if (found.empty() && only_split) found = find_all(std::nullopt);
   if (found.size() > 1) {
     const bool images = words == kImageWords;
-    throw DataError(source, concat("contains the arrays ", join_first(found, 4), " for the ",
-                                   images ? "images" : "labels", " of the ", name,
-                                   " split; name one of them with data.", name,
-                                   images ? ".images" : ".labels"));
+    throw DataError(source, "contains the arrays ", join_first(found, 4), " for the ",
+                    images ? "images" : "labels", " of the ", name,
+                    " split; name one of them with data.", name, images ? ".images" : ".labels");
   }
   return found.empty() ? "" : found[0];
 }

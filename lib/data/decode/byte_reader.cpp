@@ -1,6 +1,7 @@
 #include "data/decode/byte_reader.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::data {
 
@@ -14,8 +15,8 @@ void ByteReader::seek(std::size_t position, const char* what) {
 
 EncodedBytes ByteReader::take(std::size_t bytes, const char* what) {
   if (bytes > left()) {
-    fail(concat("is truncated: the file ends after ", file_.size(), " bytes; ", bytes - left(),
-                bytes - left() == 1 ? " byte of " : " bytes of ", what,
+    fail(concat("is truncated: the file ends after ", file_.size(), " bytes; ",
+                counted(bytes - left(), "byte"), " of ", what,
                 bytes - left() == 1 ? " is missing" : " are missing"));
   }
   at_ += bytes;
@@ -43,7 +44,7 @@ std::uint32_t ByteReader::u32_big(const char* what) {
 }
 
 void ByteReader::fail(const std::string& message) const {
-  throw DataError(path_, concat(to_string(kind_), ": ", message));
+  throw DataError(path_, to_string(kind_), ": ", message);
 }
 
 }  // namespace trainer::data

@@ -63,12 +63,11 @@ const Magic* find_magic(EncodedBytes file) {
 }
 
 [[noreturn]] void reject_kind(const std::string& path, const char* kind) {
-  throw DataError(path,
-                  concat("is a ", kind,
-                         " file, which is not supported; convert it to PNG or JPEG, for example "
-                         "with ",
-                         std::string_view(kind) == "DICOM" ? "DCMTK: dcm2img +oj +Wm FILE NEW.jpg"
-                                                           : "ImageMagick: magick FILE NEW.png"));
+  throw DataError(path, "is a ", kind,
+                  " file, which is not supported; convert it to PNG or JPEG, for example "
+                  "with ",
+                  std::string_view(kind) == "DICOM" ? "DCMTK: dcm2img +oj +Wm FILE NEW.jpg"
+                                                    : "ImageMagick: magick FILE NEW.png");
 }
 
 // Recognises TGA by its name or its last bytes, because it has no magic bytes at its beginning.
@@ -92,16 +91,15 @@ ImageKind detect_kind(EncodedBytes file, const std::string& path) {
 
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
   const std::string kind = to_string(info.kind);
-  if (info.height < 1 || info.width < 1) throw DataError(path, concat(kind, ": has no pixels"));
+  if (info.height < 1 || info.width < 1) throw DataError(path, kind, ": has no pixels");
   if (info.height > kMaxImageSide || info.width > kMaxImageSide) {
-    throw DataError(path, concat(kind, ": has ", info.width, " x ", info.height,
-                                 " pixels; a side may have at most ", kMaxImageSide,
-                                 ", whatever data.max_pixels is; cut the image into parts"));
+    throw DataError(path, kind, ": has ", info.width, " x ", info.height,
+                    " pixels; a side may have at most ", kMaxImageSide,
+                    ", whatever data.max_pixels is; cut the image into parts");
   }
   if (std::int64_t{info.height} * info.width <= limits.max_pixels) return;
-  throw DataError(path,
-                  concat(kind, ": has ", info.width, " x ", info.height, " pixels, more than ",
-                         limits.max_pixels, "; raise data.max_pixels if that is right"));
+  throw DataError(path, kind, ": has ", info.width, " x ", info.height, " pixels, more than ",
+                  limits.max_pixels, "; raise data.max_pixels if that is right");
 }
 
 void to_grey(const Pixels& rgb, Pixels& out) {
@@ -174,7 +172,7 @@ void read_image_file(const StoredImage& image, const ImageLimits& limits,
                                                : "the file became shorter while it was read");
     // The image may be undamaged: after a DataError, data.on_error would leave it out.
     if (is_open_file_limit(reason)) {
-      throw Error(kExitData, concat(printable(image.describe()), ": ", text));
+      throw Error(kExitData, printable(image.describe()), ": ", text);
     }
     fail(text);
   }
@@ -216,10 +214,9 @@ void ImageFile::check_channels_with_alpha(int channels) const {
   const char* files = channels == 2   ? "grey PNG files with alpha, or "
                       : channels == 4 ? "PNG or WebP files in colour with alpha, or "
                                       : "";
-  throw DataError(
-      path_, concat(to_string(info_.kind), ": has ", found, found == 1 ? " channel" : " channels",
-                    info_.has_alpha ? " with alpha" : "", "; data.channels: ", channels, " needs ",
-                    files, "TIFF files with ", channels, " bands"));
+  throw DataError(path_, to_string(info_.kind), ": has ", counted(found, "channel"),
+                  info_.has_alpha ? " with alpha" : "", "; data.channels: ", channels, " needs ",
+                  files, "TIFF files with ", channels, " bands");
 }
 
 std::string ImageFile::decode(int channels, int reduce, Pixels& out, const LevelTable* levels) {

@@ -182,12 +182,12 @@ void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_
       decoder.cinfo.buffered_image || jpeg_has_multiple_scans(&decoder.cinfo);
   const char* damage = decoder.errors.damage;
   if (!decoder.source.past_end && damage[0] != 0) {
-    throw DataError(path, concat("JPEG: is damaged: ", damage));
+    throw DataError(path, "JPEG: is damaged: ", damage);
   }
   if (!decoder.source.past_end || (!decoder.errors.data_missing && !scans_missing)) return;
-  throw DataError(path, concat("JPEG: is truncated: the file ends after ", file_size,
-                               " bytes, before the image of ", decoder.cinfo.image_width, " x ",
-                               decoder.cinfo.image_height, " pixels is complete"));
+  throw DataError(path, "JPEG: is truncated: the file ends after ", file_size,
+                  " bytes, before the image of ", decoder.cinfo.image_width, " x ",
+                  decoder.cinfo.image_height, " pixels is complete");
 }
 
 int find_jpeg_orientation(const jpeg_decompress_struct& cinfo) {
@@ -221,10 +221,10 @@ void check_coefficients(LibjpegDecoder& decoder, const std::string& path, std::s
   }
   const std::uint64_t bytes = blocks * sizeof(JBLOCK);
   if (bytes <= kMaxBytes + file_size * kMaxExpansion) return;
-  throw DataError(path, concat("JPEG: has several scans, which need ", bytes >> 20,
-                               " MiB to decode, but only ", file_size,
-                               " bytes; it may be made to waste memory: convert it to a baseline "
-                               "JPEG to use it"));
+  throw DataError(path, "JPEG: has several scans, which need ", bytes >> 20,
+                  " MiB to decode, but only ", file_size,
+                  " bytes; it may be made to waste memory: convert it to a baseline "
+                  "JPEG to use it");
 }
 
 // Decodes the image of a decoder that has read the header.

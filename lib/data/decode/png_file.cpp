@@ -256,8 +256,8 @@ std::string PngFile::read_rows(Alpha alpha, Pixels& out) const {
   const std::uint64_t row =
       (static_cast<std::uint64_t>(info_.width) * static_cast<std::uint64_t>(bits_) + 7) / 8 + 1;
   if (row * static_cast<std::uint64_t>(info_.height) > std::uint64_t{file_.size()} * 1032 + 1032) {
-    throw DataError(path_, concat("PNG: is truncated: ", file_.size(), " bytes cannot hold ",
-                                  info_.width, " x ", info_.height, " pixels"));
+    throw DataError(path_, "PNG: is truncated: ", file_.size(), " bytes cannot hold ", info_.width,
+                    " x ", info_.height, " pixels");
   }
   std::vector<png_bytep> rows(info_.height);
   for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = out.row(static_cast<int>(y));

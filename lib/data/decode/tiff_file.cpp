@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/decode/cmyk.h"
 
 namespace trainer::data {
@@ -89,7 +90,7 @@ std::uint32_t field(TIFF* tiff, std::uint32_t tag, std::uint32_t otherwise) {
 }
 
 [[noreturn]] void fail(const std::string& path, const TiffSource& source, const std::string& what) {
-  throw DataError(path, concat("TIFF: ", what, source.error.empty() ? "" : ": " + source.error));
+  throw DataError(path, "TIFF: ", what, source.error.empty() ? "" : ": " + source.error);
 }
 
 // Returns the kinds of the samples of a pixel that are not colours. The list may be shorter than
@@ -103,9 +104,7 @@ std::vector<std::uint16_t> extra_samples(TIFF* tiff) {
 
 // Throws DataError for samples whose numbers libtiff would turn into other pixels.
 void check_samples(TIFF* tiff, const std::string& path, std::uint32_t photometric) {
-  const auto reject = [&](const std::string& what) {
-    throw DataError(path, concat("TIFF: ", what));
-  };
+  const auto reject = [&](const std::string& what) { throw DataError(path, "TIFF: ", what); };
   const std::uint32_t bits = field(tiff, TIFFTAG_BITSPERSAMPLE, 1);
   const std::uint32_t format = field(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT);
   if (format != SAMPLEFORMAT_UINT && format != SAMPLEFORMAT_VOID) {
@@ -228,15 +227,13 @@ TiffFile::~TiffFile() = default;
 
 void TiffFile::check_bands(int channels) const {
   const auto reject = [&](const std::string& what) {
-    throw DataError(path_,
-                    concat("TIFF: has ", bands_, bands_ == 1 ? " band; " : " bands; ", what));
+    throw DataError(path_, "TIFF: has ", counted(bands_, "band"), "; ", what);
   };
   if (channels != 1 && channels != 3) {
     if (bands_ != channels) reject(concat("data.channels asks for ", channels));
     if (!is_direct_) reject("bands of grey and RGB images are read, not those of other colours");
     if (bits_ == 8 || bits_ == 16) return;
-    throw DataError(path_,
-                    concat("TIFF: has bands of ", bits_, " bits; convert them to 8 or 16 bits"));
+    throw DataError(path_, "TIFF: has bands of ", bits_, " bits; convert them to 8 or 16 bits");
   }
   const int max_bands = info_.channels == 1 ? (has_alpha_ ? 2 : 1) : 4;
   if (is_direct_ && bands_ > max_bands) {
@@ -339,7 +336,7 @@ int TiffFile::find_max_value(int channels) {
 void TiffFile::check_kind() const {
   char reason[1024] = "";
   if (TIFFRGBAImageOK(source_->tiff, reason) == 0) {
-    throw DataError(path_, concat("TIFF: is of an unsupported kind: ", reason));
+    throw DataError(path_, "TIFF: is of an unsupported kind: ", reason);
   }
 }
 
@@ -348,8 +345,8 @@ void TiffFile::decode_cmyk(Pixels& out) {
   constexpr int kInks = 4, kMaxBands = 8;  // a row with thousands of bands would waste memory
   check_kind();
   if (bands_ > kMaxBands) {
-    throw DataError(path_, concat("TIFF: has ", bands_, " bands; CMYK images with at most ",
-                                  kMaxBands, " bands are read; convert it to RGB"));
+    throw DataError(path_, "TIFF: has ", bands_, " bands; CMYK images with at most ", kMaxBands,
+                    " bands are read; convert it to RGB");
   }
   const auto width = static_cast<std::uint32_t>(info_.width);
   const SampleLayout layout{static_cast<std::uint32_t>(info_.height), width,

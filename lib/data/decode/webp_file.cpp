@@ -72,7 +72,7 @@ WebpFile::WebpFile(EncodedBytes file, const std::string& path)
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(file.data(), file.size(), &features);
   if (status != VP8_STATUS_OK) {
-    throw DataError(path_, concat("WebP: ", describe_status(status), " within its header"));
+    throw DataError(path_, "WebP: ", describe_status(status), " within its header");
   }
   info_.kind = ImageKind::kWebp;
   info_.width = frame_width_ = features.width;
@@ -124,8 +124,8 @@ std::string WebpFile::decode(int channels, int, Pixels& out) const {
   const VP8StatusCode status = WebPDecode(image_.data(), image_.size(), &config);
   WebPFreeDecBuffer(&config.output);
   if (status == VP8_STATUS_OK) return "";
-  throw DataError(path_, concat("WebP: ", describe_status(status), "; its image of ", info_.width,
-                                " x ", info_.height, " pixels cannot be decoded"));
+  throw DataError(path_, "WebP: ", describe_status(status), "; its image of ", info_.width, " x ",
+                  info_.height, " pixels cannot be decoded");
 }
 
 }  // namespace trainer::data

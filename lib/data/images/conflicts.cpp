@@ -126,9 +126,9 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   constexpr std::size_t kMaxNames = 5;
   if (list.label_sets) {
     if (std::ranges::find(is_left_out, false) != is_left_out.end()) return;
-    throw DataError(list.source, concat("data.on_conflict: ", spell(data.on_conflict),
-                                        " leaves no file; correct the labels, or set "
-                                        "data.on_conflict: keep"));
+    throw DataError(list.source, "data.on_conflict: ", spell(data.on_conflict),
+                    " leaves no file; correct the labels, or set "
+                    "data.on_conflict: keep");
   }
   std::vector<std::int64_t> files(classes.size()), kept(classes.size());
   for (std::size_t i = 0; i < list.files.size(); ++i) {
@@ -139,17 +139,14 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   std::vector<std::string> emptied;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     if (kept[label] > 0 || files[label] == 0) continue;
-    emptied.push_back(concat(printable(classes[label]), " (", files[label],
-                             files[label] == 1 ? " file)" : " files)"));
+    emptied.push_back(concat(printable(classes[label]), " (", counted(files[label], "file"), ")"));
   }
   if (emptied.empty()) return;
   const char* const noun = emptied.size() == 1 ? "class " : "classes ";
-  throw DataError(
-      list.source,
-      concat("data.on_conflict: ", spell(data.on_conflict), " leaves no file of ", noun,
-             join_first(std::move(emptied), kMaxNames),
-             ", because each of its photos has another class too; correct the labels, or set "
-             "data.on_conflict: keep"));
+  throw DataError(list.source, "data.on_conflict: ", spell(data.on_conflict), " leaves no file of ",
+                  noun, join_first(std::move(emptied), kMaxNames),
+                  ", because each of its photos has another class too; correct the labels, or set "
+                  "data.on_conflict: keep");
 }
 
 }  // namespace
@@ -186,8 +183,8 @@ void resolve_conflicts(const config::Data& data, const std::vector<std::string>&
   const Places& example = conflicts.front();
   const std::size_t other = find_other_class(list, example);
   std::string line = concat(
-      list.source, ": data.on_conflict: ", spell(data.on_conflict), " leaves out ", count,
-      count == 1 ? " file" : " files", " of ", conflicts.size(),
+      list.source, ": data.on_conflict: ", spell(data.on_conflict), " leaves out ",
+      counted(count, "file"), " of ", conflicts.size(),
       conflicts.size() == 1 ? " photo that has" : " photos that have", " several classes, e.g. ",
       describe_file(list, example.front(), classes), " = ", describe_file(list, other, classes));
   list.note_left_aside(std::move(line));

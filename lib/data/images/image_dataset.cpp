@@ -295,9 +295,8 @@ void report_damaged(const Readable& readable, const std::vector<std::string>& cl
     files.note(concat("class ", classes[label], ": ", lost[label], " of ",
                       lost[label] + left[label], " files skipped"));
     if (left[label] > 0) continue;
-    throw DataError(readable.list.source,
-                    concat("no file of the class ", classes[label],
-                           " can be read; the last error: ", readable.damaged.back().first));
+    throw DataError(readable.list.source, "no file of the class ", classes[label],
+                    " can be read; the last error: ", readable.damaged.back().first);
   }
 }
 

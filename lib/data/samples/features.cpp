@@ -59,10 +59,9 @@ void FeatureDataset::get(std::int64_t index, std::int64_t, void* features, void*
   thread_local std::vector<std::uint8_t> bytes;
   bytes.resize(records_.record_bytes());
   if (!records_.load(record(index), bytes.data())) {
-    throw DataError(records_.path().string(),
-                    concat("the features of sample ", index,
-                           " do not match their checksum: the file was overwritten or cut while it "
-                           "was in use; remove it, and go on with --resume"));
+    throw DataError(records_.path().string(), "the features of sample ", index,
+                    " do not match their checksum: the file was overwritten or cut while it "
+                    "was in use; remove it, and go on with --resume");
   }
   std::memcpy(features, bytes.data(), feature_bytes_);
   std::memcpy(label, bytes.data() + feature_bytes_, label_bytes_);

@@ -239,10 +239,10 @@ std::vector<std::int32_t> divide_groups(const Strata& strata, const Groups& grou
                                         std::span<const double> shares, std::uint64_t seed) {
   if (groups.count < std::ssize(shares)) {
     const bool is_grouped = groups.count < static_cast<std::int64_t>(strata.samples());
-    throw DataError("data", concat("the ", strata.samples(), " training samples",
-                                   is_grouped ? concat(" in ", groups.count, " groups") : "",
-                                   " cannot be divided into ", shares.size(),
-                                   " parts; give more samples, fewer parts or smaller groups"));
+    throw DataError("data", "the ", strata.samples(), " training samples",
+                    is_grouped ? concat(" in ", groups.count, " groups") : "",
+                    " cannot be divided into ", shares.size(),
+                    " parts; give more samples, fewer parts or smaller groups");
   }
   Random random(seed, Stream::kSplit, kGroupDraws);
   const std::vector<std::size_t> parts = GroupDivider(strata, groups, shares).divide(random);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/numbers/seconds.h"
+#include "base/text.h"
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
 #include "config/config.h"
@@ -35,8 +36,8 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
                                   options.ranks, " ranks in batches of ", options.batch_size));
   }
   if (options.epoch_samples(dataset.size()) < 1) {
-    throw DataError("data set", concat("has only ", dataset.size(), " samples for a batch of ",
-                                       options.batch_size / passes_per_epoch));
+    throw DataError("data set", "has only ", dataset.size(), " samples for a batch of ",
+                    options.batch_size / passes_per_epoch);
   }
   if (options.out < 1) throw std::logic_error("loader: at least one batch must be out");
 }
@@ -172,9 +173,8 @@ void Loader::release() {
 
 std::string Loader::describe() const {
   if (threads_.empty()) return "each batch is read when the step needs it";
-  return concat(threads_.size(), threads_.size() == 1 ? " thread, " : " threads, ", prefetch_,
-                prefetch_ == 1 ? " batch ahead" : " batches ahead",
-                why_.empty() ? why_ : concat(" (measured: ", why_, ")"));
+  return concat(counted(std::ssize(threads_), "thread"), ", ", counted(prefetch_, "batch"),
+                " ahead", why_.empty() ? why_ : concat(" (measured: ", why_, ")"));
 }
 
 Loader::Entry& Loader::find_entry(std::int64_t step) {

@@ -152,10 +152,8 @@ bool Records::reserve(std::int64_t taken) const {
 void Records::fail() const {
   const int error = errno;
   const bool lacks_space = error == ENOSPC || error == EDQUOT || error == ENOMEM || error == EFBIG;
-  throw DataError(
-      path_.empty() ? "memory" : path_.string(),
-      concat(describe_system_error(error), " (",
-             lacks_space ? concat(bytes_ >> 20, " MiB are needed; ") : "", remedy_, ")"));
+  throw DataError(path_.empty() ? "memory" : path_.string(), describe_system_error(error), " (",
+                  lacks_space ? concat(bytes_ >> 20, " MiB are needed; ") : "", remedy_, ")");
 }
 
 }  // namespace trainer::data

@@ -74,11 +74,11 @@ Division take_last_samples(const config::Data& data, std::span<const std::string
   }
   const Groups numbered = number_groups(ordered, order.size());
   if (trained < 1 || trained >= std::ssize(order) || numbered.count < 2) {
-    throw DataError("data.validation_split",
-                    concat(data.validation_split, " of the ", order.size(), " training samples",
-                           groups.empty() ? "" : concat(" in ", numbered.count, " groups"),
-                           " leaves no sample for ", trained < 1 ? "training" : "validation",
-                           "; give more samples or another fraction"));
+    throw DataError("data.validation_split", data.validation_split, " of the ", order.size(),
+                    " training samples",
+                    groups.empty() ? "" : concat(" in ", numbered.count, " groups"),
+                    " leaves no sample for ", trained < 1 ? "training" : "validation",
+                    "; give more samples or another fraction");
   }
   const std::int64_t boundary = find_boundary(numbered, trained);
   Division division;

@@ -1,8 +1,7 @@
 #include "hooks/formats/event_file.h"
 
-#include <charconv>
-
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::hooks {
 namespace {
@@ -61,12 +60,8 @@ ProtoMessage make_plugin_metadata(const std::string& plugin, const ProtoMessage&
 
 // google.protobuf.Value: number_value 2, string_value 3, bool_value 4.
 ProtoMessage to_value(const std::string& text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text == "true" || text == "false") return ProtoMessage().number(4, text == "true" ? 1 : 0);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    return ProtoMessage().real(2, number);
-  }
+  if (const auto number = parse_real(text)) return ProtoMessage().real(2, *number);
   return ProtoMessage().text(3, text);
 }
 

@@ -37,10 +37,10 @@ void check_scores(std::span<const float> logits, std::int64_t outputs, Split spl
   }
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isfinite(logits[i])) continue;
-    throw DataError(to_string(split),
-                    concat("the model's output for sample ", i / static_cast<std::size_t>(outputs),
-                           " is not a finite number, so that it has no probabilities; correct or "
-                           "remove this sample, or use another checkpoint"));
+    throw DataError(to_string(split), "the model's output for sample ",
+                    i / static_cast<std::size_t>(outputs),
+                    " is not a finite number, so that it has no probabilities; correct or "
+                    "remove this sample, or use another checkpoint");
   }
 }
 
@@ -52,10 +52,10 @@ OpenedSplit open_validation(const OpenedModel& opened, const std::string& option
   try {
     return {Split::kValidation, open_split(opened, Split::kValidation)};
   } catch (const data::MissingSplit&) {
-    throw ConfigError(
-        {}, concat(option, " needs the validation split, and the data of ", printable(opened.path),
-                   " has none; give data.validation_split or data.validation.path "
-                   "when training, or name one with --set data.validation.path=PLACE"));
+    throw ConfigError({}, option, " needs the validation split, and the data of ",
+                      printable(opened.path),
+                      " has none; give data.validation_split or data.validation.path "
+                      "when training, or name one with --set data.validation.path=PLACE");
   }
 }
 

@@ -47,8 +47,8 @@ std::optional<StoredOperatingPoint> find_operating_point(const OpenedModel& open
   const auto fail = [&](const char* key) {
     const results::JsonSource source =
         find_source(opened, flip, results::kOperatingPointFile, kPointOption);
-    throw DataError(source.file, concat("is damaged: ", key, " does not fit the ", classes,
-                                        " classes of the model; ", source.advice));
+    throw DataError(source.file, "is damaged: ", key, " does not fit the ", classes,
+                    " classes of the model; ", source.advice);
   };
   StoredOperatingPoint point;
   std::string contradiction;

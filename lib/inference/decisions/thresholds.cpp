@@ -55,21 +55,20 @@ engine::ThresholdGoal parse_thresholds(const std::string& text, const OpenedMode
                                        const std::string& split) {
   const auto goal = engine::parse_threshold_goal(text);
   if (!goal) {
-    throw ConfigError({}, concat("--thresholds is ", text,
-                                 "; expected f1, sensitivity=S or specificity=S with S above 0 and "
-                                 "at most 1, or cost=FP:FN"));
+    throw ConfigError({}, "--thresholds is ", text,
+                      "; expected f1, sensitivity=S or specificity=S with S above 0 and "
+                      "at most 1, or cost=FP:FN");
   }
   if (!opened.is_multi_label()) {
-    throw ConfigError({}, concat("--thresholds is for several labels per image, and the model of ",
-                                 opened.path, " has one class per image"));
+    throw ConfigError({}, "--thresholds is for several labels per image, and the model of ",
+                      opened.path, " has one class per image");
   }
   if (!split.empty() && split != "validation") {
-    throw ConfigError(
-        {}, concat("--thresholds are found on the validation split; remove --split ", split));
+    throw ConfigError({}, "--thresholds are found on the validation split; remove --split ", split);
   }
   if (!find_run_folder(opened)) {
-    throw ConfigError({}, concat("--thresholds are kept in a run folder, and ",
-                                 printable(opened.path), " is not a run"));
+    throw ConfigError({}, "--thresholds are kept in a run folder, and ", printable(opened.path),
+                      " is not a run");
   }
   return *goal;
 }
@@ -121,11 +120,10 @@ results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   if (names != opened.classes) {
     const results::JsonSource source =
         find_source(opened, flip, results::kThresholdsFile, kThresholdOption);
-    throw DataError(
-        source.file,
-        concat("is damaged: it has the labels ", printable(data::list_classes(names)),
-               ", but the run has ", printable(data::list_classes(opened.classes)),
-               train::describe_class_difference(names, opened.classes), "; ", source.advice));
+    throw DataError(source.file, "is damaged: it has the labels ",
+                    printable(data::list_classes(names)), ", but the run has ",
+                    printable(data::list_classes(opened.classes)),
+                    train::describe_class_difference(names, opened.classes), "; ", source.advice);
   }
   return result;
 }

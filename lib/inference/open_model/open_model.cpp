@@ -31,15 +31,15 @@ OpenedModel open_model(const ModelSource& source, const OpenOptions& options) {
   if (is_config(source.path)) {
     if (source.checkpoint != results::CheckpointChoice::kDefault || source.average) {
       const std::string option = source.average ? "average" : to_string(source.checkpoint);
-      throw ConfigError({}, concat("--", option, " is of a run, and ", source.path,
-                                   " is a config, whose model is not trained; name the folder of "
-                                   "a run"));
+      throw ConfigError({}, "--", option, " is of a run, and ", source.path,
+                        " is a config, whose model is not trained; name the folder of "
+                        "a run");
     }
     return open_untrained(source.path, source.weights, options);
   }
   if (!source.weights.empty()) {
-    throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
-                                 source.path, " has weights of its own"));
+    throw ConfigError({}, "--weights is of a config (.yaml), whose model is not trained; ",
+                      source.path, " has weights of its own");
   }
   reject_other_sources(source.path);
   const std::string choice = to_string(source.checkpoint);

@@ -56,10 +56,9 @@ config::Config stage_of_checkpoint(config::Config config, std::size_t stage,
                                    const std::string& run_or_file) {
   const std::size_t stages = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
   if (stage > stages) {
-    throw DataError(run_or_file,
-                    concat("is of stage ", stage, " of ", keys::kBackboneUnfreeze, ", which has ",
-                           stages, " entries here; expected at least ", stage,
-                           ": leave out an override of this key, or take another checkpoint"));
+    throw DataError(run_or_file, "is of stage ", stage, " of ", keys::kBackboneUnfreeze,
+                    ", which has ", stages, " entries here; expected at least ", stage,
+                    ": leave out an override of this key, or take another checkpoint");
   }
   return train::stage_config(std::move(config), stage);
 }
@@ -172,8 +171,8 @@ OpenedModel open_trained(const std::string& run_or_file, results::CheckpointChoi
 OpenedModel open_average(const std::string& run, std::int64_t count, const OpenOptions& options) {
   constexpr int kAttempts = 3;
   if (std::filesystem::is_regular_file(run)) {
-    throw ConfigError({}, concat("--average is of the checkpoints of a run, and ", run,
-                                 " is a file; name the folder of the run"));
+    throw ConfigError({}, "--average is of the checkpoints of a run, and ", run,
+                      " is a file; name the folder of the run");
   }
   // A run that is still going removes the oldest checkpoint when it has saved another.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -201,12 +200,11 @@ data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Spl
   }
   data::Datasets data = data::open_datasets(config, opened.config.seed, split);
   if (data.classes != opened.classes) {
-    throw DataError(
-        opened.path,
-        concat("was trained on the classes [", data::list_classes(opened.classes), "], but the ",
-               to_string(split), " split has [", data::list_classes(data.classes), "]",
-               train::describe_class_difference(opened.classes, data.classes),
-               ". Give the data set with the classes of the run, in the same order"));
+    throw DataError(opened.path, "was trained on the classes [", data::list_classes(opened.classes),
+                    "], but the ", to_string(split), " split has [",
+                    data::list_classes(data.classes), "]",
+                    train::describe_class_difference(opened.classes, data.classes),
+                    ". Give the data set with the classes of the run, in the same order");
   }
   return data;
 }
@@ -247,10 +245,9 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split
     opened.warn(Notice::note("the data has no test split; this is its validation split"));
     return validation;
   } catch (const data::MissingSplit&) {
-    throw ConfigError(
-        {}, concat(opened.path,
-                   ": its data has no test split and no validation split; name one with --set "
-                   "data.test.path=PLACE, or give --split train"));
+    throw ConfigError({}, opened.path,
+                      ": its data has no test split and no validation split; name one with --set "
+                      "data.test.path=PLACE, or give --split train");
   }
 }
 

@@ -56,7 +56,7 @@ SourceKind find_source_kind(const Path& path) {
   constexpr std::size_t kMaxNames = 5;
   if (const std::vector<std::string> runs = find_inner_runs(path); !runs.empty()) {
     throw DataError(path.string(),
-                    concat("is a folder of runs; name one of them: ", join_first(runs, kMaxNames)));
+                    "is a folder of runs; name one of them: ", join_first(runs, kMaxNames));
   }
   throw DataError(
       path.string(),
@@ -75,9 +75,8 @@ void reject_images(const Path& path) {
   const char* const what = kind == SourceKind::kImageList ? "list"
                            : fs::is_directory(path)       ? "folder"
                                                           : "zip archive";
-  throw DataError(path.string(),
-                  concat("is a ", what, " of images, not a run; `trainer train ",
-                         printable(shell_word(path.string())), "` trains a model on them"));
+  throw DataError(path.string(), "is a ", what, " of images, not a run; `trainer train ",
+                  printable(shell_word(path.string())), "` trains a model on them");
 }
 
 void check_is_run(const Path& path) {
@@ -102,8 +101,8 @@ void reject_installed_elsewhere(const std::string& path) {
   const Path program = std::filesystem::read_symlink("/proc/self/exe", error);
   const Path installed = find_installed_file(program, path);
   if (installed.empty()) return;
-  throw ConfigError(SourceLoc{path, 0, 0}, concat("no such file; the installed one is ",
-                                                  printable(shell_word(installed.string()))));
+  throw ConfigError(SourceLoc{path, 0, 0}, "no such file; the installed one is ",
+                    printable(shell_word(installed.string())));
 }
 
 }  // namespace trainer::inference

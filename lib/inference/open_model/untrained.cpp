@@ -29,9 +29,9 @@ config::Config load_config(const std::string& path, const std::string& weights,
   }
   const bool of_backbone = weights == config::kImagenet;
   if (of_backbone && !config::load_config(path, overrides, environment).config.model.backbone) {
-    throw ConfigError({}, concat("--weights imagenet: ", path,
-                                 " has no model.backbone, which alone has such weights; give a "
-                                 "file or a run folder"));
+    throw ConfigError({}, "--weights imagenet: ", path,
+                      " has no model.backbone, which alone has such weights; give a "
+                      "file or a run folder");
   }
   if (!weights.empty()) {
     overrides.push_back(
@@ -70,9 +70,10 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
   const config::Config& config = opened.config;
   std::optional<model::SampleSpec> sample = train::expected_sample(config);
   if (!sample) {
-    throw DataError(opened.path, concat("has no size of its images, and its data cannot be opened "
-                                        "(",
-                                        reason, "); give data.resize or model.input"));
+    throw DataError(opened.path,
+                    "has no size of its images, and its data cannot be opened "
+                    "(",
+                    reason, "); give data.resize or model.input");
   }
   opened.classes = config.data.classes;
   if (sample->classes < 1) sample->classes = count_classes(config, *sample);

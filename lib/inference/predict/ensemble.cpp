@@ -18,28 +18,26 @@ namespace {
 
 void check_same_outputs(const OpenedModel& first, const OpenedModel& other) {
   if (first.classes != other.classes) {
-    throw DataError(other.path,
-                    concat("has the classes [", data::list_classes(other.classes), "], but ",
-                           first.path, " has [", data::list_classes(first.classes), "]",
-                           train::describe_class_difference(first.classes, other.classes),
-                           "; the runs of an ensemble need the same classes in the same order"));
+    throw DataError(other.path, "has the classes [", data::list_classes(other.classes), "], but ",
+                    first.path, " has [", data::list_classes(first.classes), "]",
+                    train::describe_class_difference(first.classes, other.classes),
+                    "; the runs of an ensemble need the same classes in the same order");
   }
   if (first.is_multi_label()) {
     throw DataError(first.path,
                     "gives an image several labels; an ensemble needs one class per image");
   }
   if (first.config.model.loss != other.config.model.loss) {
-    throw DataError(other.path, concat("has the loss ", spell(other.config.model.loss), ", but ",
-                                       first.path, " has ", spell(first.config.model.loss),
-                                       "; the runs of an ensemble need the same loss"));
+    throw DataError(other.path, "has the loss ", spell(other.config.model.loss), ", but ",
+                    first.path, " has ", spell(first.config.model.loss),
+                    "; the runs of an ensemble need the same loss");
   }
 }
 
 void check_same_images(const EnsembleMember& first, const EnsembleMember& other) {
   const auto fail = [&](const std::string& what) {
-    throw DataError(other.opened.path,
-                    concat("has other images than ", first.opened.path, ": ", what,
-                           "; name images that no run was trained on, or --split test"));
+    throw DataError(other.opened.path, "has other images than ", first.opened.path, ": ", what,
+                    "; name images that no run was trained on, or --split test");
   };
   for (std::size_t i = 0; i < first.inputs.size(); ++i) {
     const data::Dataset &one = first.inputs[i].dataset(), &two = other.inputs[i].dataset();
@@ -85,9 +83,8 @@ Outputs compute_outputs(const std::vector<EnsembleMember>& members, std::size_t 
     const auto engine = make_engine(member.opened, member.inputs);
     const std::size_t width = engine->replica().outputs();
     if (outputs.width != 0 && outputs.width != width) {
-      throw DataError(member.opened.path,
-                      concat("gives ", width, " outputs, but ", members[0].opened.path, " gives ",
-                             outputs.width, "; the runs of an ensemble need the same outputs"));
+      throw DataError(member.opened.path, "gives ", width, " outputs, but ", members[0].opened.path,
+                      " gives ", outputs.width, "; the runs of an ensemble need the same outputs");
     }
     outputs.width = width;
     std::vector<float>& logits = outputs.logits.emplace_back();

@@ -87,8 +87,8 @@ HeatmapFolder::HeatmapFolder(Path folder, std::vector<std::vector<std::string>> 
   std::error_code error;
   const fs::file_status status = fs::status(folder_, error);
   if (fs::exists(status) && !fs::is_directory(status)) {
-    throw ConfigError({}, concat("--heatmap ", printable(folder_.string()),
-                                 " is not a folder; name a folder for the heatmaps"));
+    throw ConfigError({}, "--heatmap ", printable(folder_.string()),
+                      " is not a folder; name a folder for the heatmaps");
   }
   for (const std::vector<std::string>& of_input : names_) {
     for (const std::string& name : of_input) {

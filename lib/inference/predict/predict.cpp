@@ -18,10 +18,9 @@ config::Data image_data(const OpenedModel& opened, const std::string& first) {
   const Shape image = sample_spec(opened).image;
   const bool reads_bands = config::is_image_format(data.format);
   if (image[2] != 1 && image[2] != 3 && !reads_bands) {
-    throw DataError(
-        first,
-        concat("is an image file, but the model of ", opened.path, " was trained on arrays of ",
-               image[2], " channels; give an NPY file of images of shape ", to_string(image)));
+    throw DataError(first, "is an image file, but the model of ", opened.path,
+                    " was trained on arrays of ", image[2],
+                    " channels; give an NPY file of images of shape ", to_string(image));
   }
   if (!config::is_image_format(data.format)) {
     opened.warn(concat(first, ": the model was trained on arrays; image files are stretched to ",
@@ -35,11 +34,10 @@ config::Data image_data(const OpenedModel& opened, const std::string& first) {
 void check_shape(const OpenedModel& opened, const PredictionInput& input) {
   const Shape shape = input.dataset().spec().image_shape;
   if (!opened.image_shape || shape == *opened.image_shape) return;
-  throw DataError(input.name,
-                  concat("holds images of shape ", to_string(shape), ", but the model of ",
-                         opened.path, " takes ", to_string(*opened.image_shape),
-                         ". Arrays are [images, height, width, channels] or [images, "
-                         "height, width]"));
+  throw DataError(input.name, "holds images of shape ", to_string(shape), ", but the model of ",
+                  opened.path, " takes ", to_string(*opened.image_shape),
+                  ". Arrays are [images, height, width, channels] or [images, "
+                  "height, width]");
 }
 
 }  // namespace
@@ -89,10 +87,9 @@ std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
     check_shape(opened, input);
     const DType type = input.dataset().spec().image_type;
     if (type != inputs[0].dataset().spec().image_type) {
-      throw DataError(input.name,
-                      concat("holds ", to_string(type), " images, but ", inputs[0].name, " holds ",
-                             to_string(inputs[0].dataset().spec().image_type),
-                             "; predict them one after the other"));
+      throw DataError(input.name, "holds ", to_string(type), " images, but ", inputs[0].name,
+                      " holds ", to_string(inputs[0].dataset().spec().image_type),
+                      "; predict them one after the other");
     }
     if (opened.image_type && type != *opened.image_type) {
       opened.warn(concat(input.name, ": holds ", to_string(type),

@@ -394,7 +394,7 @@ std::string missing_weights(const config::Model& model, const config::Environmen
 
 void check_weights_exist(const config::Model& model, const config::Environment& environment) {
   const std::string message = describe_missing_file(model, environment);
-  if (!message.empty()) throw DataError(weight_path(model), message, Controls::kLines);
+  if (!message.empty()) throw DataError(weight_path(model), Controls::kLines, message);
 }
 
 namespace {
@@ -433,10 +433,8 @@ void check_import(const graph::Graph& graph, const config::Model& model, const I
     throw DataError(report.path, describe_foreign_file(graph, model, report));
   }
   if (!report.complete()) {
-    throw DataError(report.path,
-                    concat("does not fit the model.\n", report.text(), guess(report, model), '\n',
-                           incomplete_advice(report, is_backbone_file(model))),
-                    Controls::kLines);
+    throw DataError(report.path, Controls::kLines, "does not fit the model.\n", report.text(),
+                    guess(report, model), '\n', incomplete_advice(report, is_backbone_file(model)));
   }
   if (!model.backbone) return;
   const std::vector<std::string> foreign = find_foreign_layers(*model.backbone, report.extra);

@@ -127,10 +127,10 @@ CrossvalResult read_crossval(const Path& folder) {
       (folder / kCrossvalFile).string(),
       "give the same `trainer crossval` command again with --collect, which writes it anew"};
   auto result = read_result<CrossvalResult>(source);
-  if (!result) throw DataError(source.file, concat("does not exist; ", source.advice));
+  if (!result) throw DataError(source.file, "does not exist; ", source.advice);
   const std::string damage = find_damage(*result);
   if (damage.empty()) return *std::move(result);
-  throw DataError(source.file, concat("is damaged: ", damage, "; ", source.advice));
+  throw DataError(source.file, "is damaged: ", damage, "; ", source.advice);
 }
 
 Document show_fold_metrics(const CrossvalResult& result, std::size_t max_folds) {

@@ -125,11 +125,10 @@ CurvesReport compute_curves(const std::vector<engine::BinaryScores>& all, const 
   }
   if (report.classes.empty() && positive >= 0) {
     const engine::BinaryScores& scores = all[static_cast<std::size_t>(positive)];
-    throw DataError(split,
-                    concat("has ", scores.positives(), " samples of the class ",
-                           printable(class_name(names, positive)), " and ", scores.negatives(),
-                           " others, and a curve needs both; name another class with "
-                           "--positive-class, or evaluate another split"));
+    throw DataError(split, "has ", scores.positives(), " samples of the class ",
+                    printable(class_name(names, positive)), " and ", scores.negatives(),
+                    " others, and a curve needs both; name another class with "
+                    "--positive-class, or evaluate another split");
   }
   if (report.classes.empty()) {
     throw DataError(split,

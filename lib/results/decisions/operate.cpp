@@ -75,12 +75,11 @@ void fields(FieldVisitor& v, OperatingReport& report) {
 
 engine::OperatingCriterion read_operating_criterion(const std::string& text) {
   if (const auto criterion = engine::parse_operating_criterion(text)) return *criterion;
-  throw ConfigError({},
-                    concat("--operating-point: '", printable(text),
-                           "' is not a criterion; give sensitivity=SHARE or "
-                           "specificity=SHARE with a share above 0 and at most 1, cost=FP:FN "
-                           "with the costs, above 0, of a false positive and a false negative, or "
-                           "cost=FILE.csv with the costs of all classes"));
+  throw ConfigError({}, "--operating-point: '", printable(text),
+                    "' is not a criterion; give sensitivity=SHARE or "
+                    "specificity=SHARE with a share above 0 and at most 1, cost=FP:FN "
+                    "with the costs, above 0, of a false positive and a false negative, or "
+                    "cost=FILE.csv with the costs of all classes");
 }
 
 OperatingReport find_operating_report(const std::string& criterion, std::int64_t positive,
@@ -90,10 +89,9 @@ OperatingReport find_operating_report(const std::string& criterion, std::int64_t
   const std::size_t index = positive;
   const engine::BinaryScores known = engine::one_against_rest(validation).at(index);
   if (known.positives() == 0 || known.negatives() == 0) {
-    throw DataError(
-        to_string(Split::kValidation),
-        concat("has ", known.positives(), " samples of the class ", printable(positive_class),
-               " and ", known.negatives(), " others; an operating point needs both"));
+    throw DataError(to_string(Split::kValidation), "has ", known.positives(),
+                    " samples of the class ", printable(positive_class), " and ", known.negatives(),
+                    " others; an operating point needs both");
   }
   OperatingReport report;
   report.criterion = criterion;

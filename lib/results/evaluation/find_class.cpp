@@ -15,21 +15,20 @@ std::int64_t find_class(const std::vector<std::string>& classes, const std::stri
   constexpr std::size_t kMaxNames = 12;
   std::string known = config::suggestion(name, classes);
   if (known.empty()) known = "; classes: " + printable(join_first(classes, kMaxNames));
-  throw ConfigError({}, concat(option, ": the model has no class '", printable(name), "'", known));
+  throw ConfigError({}, option, ": the model has no class '", printable(name), "'", known);
 }
 
 std::int64_t find_positive_class(const std::vector<std::string>& classes, const std::string& name) {
   if (!name.empty()) return find_class(classes, name, "--positive-class");
   if (classes.size() == 2) return 1;
   constexpr std::size_t kMaxNames = 6;
-  throw ConfigError(
-      {}, concat("--operating-point needs --positive-class: the model has ", classes.size(),
-                 " classes, ", printable(join_first(classes, kMaxNames))));
+  throw ConfigError({}, "--operating-point needs --positive-class: the model has ", classes.size(),
+                    " classes, ", printable(join_first(classes, kMaxNames)));
 }
 
 void reject_without_classes(const std::string& option, const std::string& reason) {
-  throw ConfigError({}, concat(option, " needs a model that gives each image one class, but ",
-                               reason, "; leave the option out"));
+  throw ConfigError({}, option, " needs a model that gives each image one class, but ", reason,
+                    "; leave the option out");
 }
 
 std::string class_name(const std::vector<std::string>& classes, std::size_t index) {

@@ -33,8 +33,8 @@ class CsvFile {
     for (std::size_t i = 1; i < lines.size(); ++i) {
       rows_.push_back(split_csv_row(lines[i]));
       if (rows_.back().size() == columns_.size()) continue;
-      throw DataError(concat(path.string(), ":", i + 1),
-                      concat("has ", rows_.back().size(), " fields; expected ", columns_.size()));
+      throw DataError(concat(path.string(), ":", i + 1), "has ", rows_.back().size(),
+                      " fields; expected ", columns_.size());
     }
   }
   std::size_t size() const { return rows_.size(); }
@@ -278,7 +278,7 @@ RunFiles read_run(const Path& folder) {
   try {
     read_record(*record, run);
   } catch (const std::range_error& error) {
-    throw DataError((folder / kRunRecordFile).string(), concat("is damaged: ", error.what()));
+    throw DataError((folder / kRunRecordFile).string(), "is damaged: ", error.what());
   }
   const Path config = folder / "config.yaml";
   if (std::filesystem::exists(config)) {

@@ -13,9 +13,9 @@ namespace trainer::results {
 namespace {
 
 [[noreturn]] void wrong_axis(const std::string& text) {
-  throw ConfigError({}, concat("--over ", text,
-                               ": expected key=value,value,..., e.g. --over "
-                               "train.batch_size=32,64"));
+  throw ConfigError({}, "--over ", text,
+                    ": expected key=value,value,..., e.g. --over "
+                    "train.batch_size=32,64");
 }
 
 // The parts between separators that stand outside brackets and quotes.
@@ -129,9 +129,8 @@ std::vector<Point> make_points(const std::vector<Axis>& axes, std::int64_t max_p
     }
   }
   if (count > max_points) {
-    throw ConfigError({},
-                      concat("the sweep has ", count, " points, the limit is ", max_points,
-                             ": give fewer values, or raise the limit with --max-points ", count));
+    throw ConfigError({}, "the sweep has ", count, " points, the limit is ", max_points,
+                      ": give fewer values, or raise the limit with --max-points ", count);
   }
   std::vector<Point> points{{}};
   for (const Axis& axis : axes) {
@@ -152,8 +151,8 @@ std::vector<Point> make_points(const std::vector<Axis>& axes, std::int64_t max_p
   for (Point& point : points) {
     point.name = short_file_name(point.name);
     if (names.insert(point.name).second) continue;
-    throw ConfigError({}, concat("two points of the sweep are called ", point.name,
-                                 ": give every value of --over once"));
+    throw ConfigError({}, "two points of the sweep are called ", point.name,
+                      ": give every value of --over once");
   }
   if (axes.empty()) points.front().name = "run";
   return points;

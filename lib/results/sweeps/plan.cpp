@@ -25,9 +25,9 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
   const auto changes = config::resume_changes(before, load_point_config(plan, point));
   if (changes.empty()) return;
   const config::Change& first = changes.front();
-  throw ConfigError({}, concat(printable(folder.string()), " holds a run of another config (",
-                               first.key, " was ", first.before, ", is ", first.now,
-                               "): choose another folder with --dir, or remove this one"));
+  throw ConfigError({}, printable(folder.string()), " holds a run of another config (", first.key,
+                    " was ", first.before, ", is ", first.now,
+                    "): choose another folder with --dir, or remove this one");
 }
 
 }  // namespace
@@ -79,9 +79,9 @@ void write_plan(const SweepPlan& plan) {
   const bool is_sweep = std::filesystem::exists(file);
   if (std::filesystem::exists(plan.folder) && !std::filesystem::is_empty(plan.folder) &&
       !is_sweep) {
-    throw ConfigError({}, concat(printable(plan.folder.string()),
-                                 " holds files but no sweep.json, so it is not the folder of a "
-                                 "sweep; choose another with --dir"));
+    throw ConfigError({}, printable(plan.folder.string()),
+                      " holds files but no sweep.json, so it is not the folder of a "
+                      "sweep; choose another with --dir");
   }
   check_runs(plan);
   std::filesystem::create_directories(plan.folder);
@@ -107,16 +107,15 @@ SweepPlan read_plan(const Path& folder) {
       if (plan.axes.back().values.empty()) throw std::range_error("values is an empty list");
     }
   } catch (const PlanJson::exception& error) {
-    throw DataError(file.string(),
-                    concat("is not what a sweep has written: ", describe_json_error(error)));
+    throw DataError(file.string(), "is not what a sweep has written: ", describe_json_error(error));
   } catch (const std::range_error& error) {
-    throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
+    throw DataError(file.string(), "is not what a sweep has written: ", error.what());
   }
   constexpr std::int64_t kMaxStoredPoints = 1'000'000;
   try {
     plan.points = make_points(plan.axes, kMaxStoredPoints);
   } catch (const ConfigError& error) {
-    throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
+    throw DataError(file.string(), "is not what a sweep has written: ", error.what());
   }
   return plan;
 }

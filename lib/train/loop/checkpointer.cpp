@@ -35,9 +35,9 @@ std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
   for (const std::string& warning : warnings) job.warn(warning);
   const std::string path = checkpoint_folder(job.run).string();
   if (!file && !warnings.empty()) {
-    throw DataError(path, concat("none of the ", warnings.size(),
-                                 " checkpoints can be used; repair one, or start anew with "
-                                 "--overwrite"));
+    throw DataError(path, "none of the ", warnings.size(),
+                    " checkpoints can be used; repair one, or start anew with "
+                    "--overwrite");
   }
   if (!file) job.warn(Notice::note("no checkpoint in " + path + ": starting anew"));
   return file;

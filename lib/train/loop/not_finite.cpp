@@ -6,9 +6,9 @@
 namespace trainer::train {
 
 void throw_not_finite(const std::string& what, const std::string& last_checkpoint) {
-  throw CheckError(concat(
+  throw CheckError(
       what, ". Last good checkpoint: ", last_checkpoint,
-      ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
+      ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume.");
 }
 
 void throw_not_finite(const NotFinite& found, const RunContext& context,
@@ -26,9 +26,8 @@ void throw_not_finite(const NotFinite& found, const RunContext& context,
   const std::string what =
       concat("the update is not finite at ", when, ", although the loss is finite", seen);
   if (found.data.empty()) throw_not_finite(what, last_checkpoint);
-  throw Error(kExitData, concat(what, ". The cause is in the data: ", found.data,
-                                ". Last good checkpoint: ", last_checkpoint,
-                                ". Correct the sample, then --resume."));
+  throw Error(kExitData, what, ". The cause is in the data: ", found.data,
+              ". Last good checkpoint: ", last_checkpoint, ". Correct the sample, then --resume.");
 }
 
 }  // namespace trainer::train

@@ -51,9 +51,8 @@ void stop_for_unreadable_data(RunContext& context, Checkpointer& checkpointer) {
   checkpointer.save();
   context.job.group.any_rank(false);  // returns when the chief has saved
   if (const std::string& message = context.failure.message(); !message.empty()) {
-    throw Error(kExitData,
-                concat(message, ". Stopped after step ", context.state.step, ", saved as ",
-                       checkpointer.last_checkpoint(), remedy(context.job)));
+    throw Error(kExitData, message, ". Stopped after step ", context.state.step, ", saved as ",
+                checkpointer.last_checkpoint(), remedy(context.job));
   }
   context.job.group.any_rank(false);  // throws the message of the rank that failed
   throw std::logic_error("a worker that could not read its data has gone on");

@@ -40,11 +40,10 @@ void check_averages(const checkpoint::TensorFile& file, const config::Config& co
   const bool has_averages = std::ranges::any_of(
       file.tensors, [](const auto& tensor) { return tensor.name.ends_with("/average"); });
   if (config.optimizer.ema && !has_averages) {
-    throw DataError(path,
-                    concat("cannot be resumed: optimizer.ema needs averages of the weights, "
-                           "which the run does not have\nRemove it, or ",
-                           new_run_advice(run)),
-                    Controls::kLines);
+    throw DataError(path, Controls::kLines,
+                    "cannot be resumed: optimizer.ema needs averages of the weights, "
+                    "which the run does not have\nRemove it, or ",
+                    new_run_advice(run));
   }
 }
 

@@ -82,10 +82,9 @@ Stages::Stages(const config::Config& config, const TrainingPlan& plan) : first_s
     const config::Unfreeze& entry = unfreeze_entries(config)[i];
     const std::int64_t step = first_step(entry.at, plan);
     if (step <= first_steps_.back()) {
-      throw ConfigError(entry.loc,
-                        concat("model.backbone.unfreeze[", i, "].at: ", to_string(entry.at),
-                               " is step ", step, ", not after step ", first_steps_.back(),
-                               " of the entry before; list them in the order in which they come"));
+      throw ConfigError(entry.loc, "model.backbone.unfreeze[", i, "].at: ", to_string(entry.at),
+                        " is step ", step, ", not after step ", first_steps_.back(),
+                        " of the entry before; list them in the order in which they come");
     }
     first_steps_.push_back(step);
   }

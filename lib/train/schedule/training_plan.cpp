@@ -17,13 +17,12 @@ void use_samples(const config::Config& config, std::int64_t samples, TrainingPla
   plan.left_out = samples - plan.samples;
   if (plan.samples > 0) return;
   throw ConfigError(
-      config.data.loc,
-      concat("data.drop_remainder: leaves out all training samples, because ", samples,
-             samples == 1 ? " sample does" : " samples do", " not fill a batch of ", batch,
-             plan.replicas > plan.passes_per_epoch
-                 ? concat(" (", plan.replicas, " replicas of ", plan.batch / plan.replicas, ")")
-                 : "",
-             "; lower train.batch_size, or remove drop_remainder"));
+      config.data.loc, "data.drop_remainder: leaves out all training samples, because ", samples,
+      samples == 1 ? " sample does" : " samples do", " not fill a batch of ", batch,
+      plan.replicas > plan.passes_per_epoch
+          ? concat(" (", plan.replicas, " replicas of ", plan.batch / plan.replicas, ")")
+          : "",
+      "; lower train.batch_size, or remove drop_remainder");
 }
 
 }  // namespace

@@ -48,10 +48,9 @@ FinishReason work(const config::Config& config, const data::Datasets& data, engi
       if (step.not_finite) {
         const std::string bad = data::find_not_finite(config.data, *data.train);
         if (!bad.empty()) throw Error(kExitData, bad);
-        throw CheckError(concat("the loss is not finite after step ", servers.step(),
-                                step.not_finite->empty() ? "" : ": first seen in ",
-                                *step.not_finite, ", ", step.blame,
-                                ". The gradient was not given to the servers"));
+        throw CheckError("the loss is not finite after step ", servers.step(),
+                         step.not_finite->empty() ? "" : ": first seen in ", *step.not_finite, ", ",
+                         step.blame, ". The gradient was not given to the servers");
       }
       if (step.pushed.result == server::Pushed::Result::kOver) {
         return wait_for_end(servers, plan.total_steps, exchange_timeout(config));
@@ -59,9 +58,9 @@ FinishReason work(const config::Config& config, const data::Datasets& data, engi
     }
     return FinishReason::kInterrupted;
   } catch (const PeerError& error) {
-    throw PeerError(concat(error.what(), ". This worker was at step ", servers.step(),
-                           ", the chief's last checkpoint is of step ", servers.saved(),
-                           "; start the job again with --resume"));
+    throw PeerError(error.what(), ". This worker was at step ", servers.step(),
+                    ", the chief's last checkpoint is of step ", servers.saved(),
+                    "; start the job again with --resume");
   }
 }
 

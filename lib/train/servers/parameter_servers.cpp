@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "config/derived.h"
 #include "data/common_data.h"
@@ -44,10 +45,6 @@ server::ClientOptions client_options(const cluster::Identity& who, const config:
 
 backend::Variables& engine_variables(engine::Engine& engine) {
   return engine.replica().variables();
-}
-
-std::string counted(std::size_t count, const std::string& what) {
-  return concat(count, " ", what, count == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class ServerLoop {
       announce();
       return finish(train());
     } catch (const PeerError& error) {
-      throw PeerError(concat(error.what(), ". ", rescue()));
+      throw PeerError(error.what(), ". ", rescue());
     }
   }
 

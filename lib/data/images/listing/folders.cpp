@@ -282,10 +282,9 @@ ClassFolders divide_into_classes(const fs::path& root, const std::vector<std::st
     } else if (is_system_name(name) || !holds_images(root / name)) {
       unused.push_back(name);
     } else {
-      throw DataError(describe_place(root / name),
-                      concat("is not a class: the classes are ", list_classes(classes),
-                             describe_similar_class(name, classes),
-                             "; name it in data.classes or move it elsewhere"));
+      throw DataError(describe_place(root / name), "is not a class: the classes are ",
+                      list_classes(classes), describe_similar_class(name, classes),
+                      "; name it in data.classes or move it elsewhere");
     }
   }
   for (std::size_t label = 0; label < classes.size(); ++label) {
@@ -344,8 +343,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     }
   }
   if (result.files.empty()) {
-    throw DataError(result.source, concat("has no folder of a class with images; the classes are ",
-                                          list_classes(classes)));
+    throw DataError(result.source, "has no folder of a class with images; the classes are ",
+                    list_classes(classes));
   }
   note_left_aside(result, result.source, left_aside);
   result.note_left_aside(inner.describe(result.source));
@@ -366,8 +365,8 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     const std::string name = parent_name(path);
     const auto found = labels.find(name);
     if (found == labels.end()) {
-      throw DataError(path, concat("its folder '", name, "' is not a class; the classes are ",
-                                   list_classes(classes), describe_similar_class(name, classes)));
+      throw DataError(path, "its folder '", name, "' is not a class; the classes are ",
+                      list_classes(classes), describe_similar_class(name, classes));
     }
     result.files.push_back({path, found->second});
   }

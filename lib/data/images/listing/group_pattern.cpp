@@ -22,10 +22,10 @@ re2::RE2::Options make_pattern_options() {
 GroupPattern::GroupPattern(const std::string& source, const std::string& pattern)
     : pattern_(std::make_unique<re2::RE2>(pattern, make_pattern_options())) {
   if (pattern_->ok()) return;
-  throw ConfigError({}, concat(source, " '", printable(pattern), "': ", pattern_->error(),
-                               "; it takes the syntax of RE2 "
-                               "(https://github.com/google/re2/wiki/Syntax), which has no "
-                               "back-references and no look-around"));
+  throw ConfigError({}, source, " '", printable(pattern), "': ", pattern_->error(),
+                    "; it takes the syntax of RE2 "
+                    "(https://github.com/google/re2/wiki/Syntax), which has no "
+                    "back-references and no look-around");
 }
 
 GroupPattern::~GroupPattern() = default;
@@ -49,9 +49,9 @@ void assign_groups(const config::Data& data, ImageList& list) {
 
 void check_groups(const config::Data& data, const ImageList& train) {
   if (!train.missing_groups.empty()) {
-    throw ConfigError(data.loc, concat(train.missing_groups,
-                                       ". A regular expression on paths needs parentheses, e.g. "
-                                       "'(person\\d+)'"));
+    throw ConfigError(data.loc, train.missing_groups,
+                      ". A regular expression on paths needs parentheses, e.g. "
+                      "'(person\\d+)'");
   }
   if (data.group_by.empty() || train.files.empty()) return;
   const ListedFile& first = train.files.front();
@@ -60,11 +60,10 @@ void check_groups(const config::Data& data, const ImageList& train) {
   if (!is_one_group) return;
   const std::string source = concat("data.group_by: '", printable(data.group_by), "' ");
   if (!first.group.empty()) {
-    throw ConfigError(
-        data.loc, concat(source, "puts all ", train.files.size(),
-                         " training files into the group '", printable(first.group),
-                         "'; give a pattern whose first parentheses enclose what differs between "
-                         "groups, such as 'person(\\d+)'"));
+    throw ConfigError(data.loc, source, "puts all ", train.files.size(),
+                      " training files into the group '", printable(first.group),
+                      "'; give a pattern whose first parentheses enclose what differs between "
+                      "groups, such as 'person(\\d+)'");
   }
   throw ConfigError(
       data.loc,

@@ -211,9 +211,9 @@ std::vector<std::string> SplitImages::class_names() {
     if (name.size() > kMaxClassNameBytes) fail_with_long_name(name);
     if (is_line_of_text(name)) continue;
     throw DataError(split_.path.empty() ? split_.glob : split_.path,
-                    concat(has_labels() ? "the label '" : "the folder '", escaped(name),
-                           "' names a class, but its name is not UTF-8 without control "
-                           "characters; rename it"));
+                    has_labels() ? "the label '" : "the folder '", escaped(name),
+                    "' names a class, but its name is not UTF-8 without control "
+                    "characters; rename it");
   }
   return names;
 }
@@ -228,9 +228,8 @@ void SplitImages::fail_with_long_name(const std::string& name) {
       place = labelled().place(found - labels.begin());
     }
   }
-  throw DataError(place,
-                  concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
-                         " bytes; the name of a class may have at most ", kMaxClassNameBytes));
+  throw DataError(place, "the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
+                  " bytes; the name of a class may have at most ", kMaxClassNameBytes);
 }
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {
@@ -263,10 +262,10 @@ void check_files_exist(const ImageList& list, const config::Data& data) {
   for (std::size_t i = 0; i < list.lines.size(); ++i) {
     std::error_code error;
     if (fs::exists(list.files[i].path, error)) continue;
-    throw DataError(place(i), concat("there is no file ", list.files[i].path,
-                                     "; correct the line, or start a run without the file: --set "
-                                     "data.on_error=replace; ",
-                                     csv_root_advice()));
+    throw DataError(place(i), "there is no file ", list.files[i].path,
+                    "; correct the line, or start a run without the file: --set "
+                    "data.on_error=replace; ",
+                    csv_root_advice());
   }
 }
 

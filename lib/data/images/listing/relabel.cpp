@@ -71,20 +71,18 @@ void check_classes_kept(const std::string& file, const ImageList& list,
     if (before[label] > 0 && after[label] == 0) emptied.push_back(printable(classes[label]));
   }
   if (emptied.empty()) return;
-  throw DataError(
-      file, concat("leaves no training image of the ", emptied.size() == 1 ? "class " : "classes ",
-                   join_first(emptied, kMaxNames),
-                   "; to remove a class, move its images or change the list of images "
-                   "(",
-                   list.source, "), or correct the labels of data.relabel"));
+  throw DataError(file, "leaves no training image of the ",
+                  emptied.size() == 1 ? "class " : "classes ", join_first(emptied, kMaxNames),
+                  "; to remove a class, move its images or change the list of images "
+                  "(",
+                  list.source, "), or correct the labels of data.relabel");
 }
 
 }  // namespace
 
 std::string RelabelCounts::describe() const {
-  return concat("data.relabel: ", printable(file), " changes ", changed,
-                changed == 1 ? " label" : " labels", " and leaves out ", dropped,
-                dropped == 1 ? " image" : " images");
+  return concat("data.relabel: ", printable(file), " changes ", counted(changed, "label"),
+                " and leaves out ", counted(dropped, "image"));
 }
 
 Relabel::Relabel(const config::Data& data) : data_(data) {
@@ -178,9 +176,8 @@ void Relabel::apply(Split split, const std::vector<std::string>& classes, ImageL
   if (data_.relabel.empty()) return;
   listed_.insert(split);
   if (list.label_sets) {
-    throw ConfigError(data_.loc,
-                      concat("data.relabel works with one class per image, but the images of ",
-                             list.source, " have several labels; correct them in the list itself"));
+    throw ConfigError(data_.loc, "data.relabel works with one class per image, but the images of ",
+                      list.source, " have several labels; correct them in the list itself");
   }
   const LabelIndex index(classes);
   const auto find_class = [&](const Row& row) {
@@ -226,8 +223,8 @@ void Relabel::apply(Split split, const std::vector<std::string>& classes, ImageL
     if (!list.lines.empty()) lines.push_back(list.lines[i]);
   }
   if (files.empty() && !labels.empty()) {
-    throw DataError(data_.relabel, concat("leaves no image of the ", to_string(split), " split (",
-                                          list.source, "); give labels to some of them"));
+    throw DataError(data_.relabel, "leaves no image of the ", to_string(split), " split (",
+                    list.source, "); give labels to some of them");
   }
   list.files = std::move(files);
   list.lines = std::move(lines);

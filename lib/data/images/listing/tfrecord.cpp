@@ -174,8 +174,7 @@ std::vector<ShardSample> read_tfrecord(const fs::path& path) {
   std::vector<std::uint8_t> record;
   for (std::uint64_t at = 0; at < size;) {
     const auto fail = [&](const std::string& what) {
-      throw DataError(path.string(),
-                      concat("record ", samples.size(), ", at byte ", at, ": ", what));
+      throw DataError(path.string(), "record ", samples.size(), ", at byte ", at, ": ", what);
     };
     std::uint8_t header[kHeader] = {};
     if (size - at < kHeader + kTrailer ||

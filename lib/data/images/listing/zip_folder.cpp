@@ -26,10 +26,9 @@ void check_entry_name(const std::string& archive, const std::string& name,
   const bool leads_out = name.starts_with('/') || std::ranges::find(parts, "..") != parts.end() ||
                          (name.size() > 1 && name[1] == ':');
   if (!leads_out && name.find('\0') == std::string::npos) return;
-  throw DataError(archive,
-                  concat("contains the entry '", escaped(name),
-                         "', whose name leads out of the archive; pack the images again, with "
-                         "names such as cats/1.jpg"));
+  throw DataError(archive, "contains the entry '", escaped(name),
+                  "', whose name leads out of the archive; pack the images again, with "
+                  "names such as cats/1.jpg");
 }
 
 bool is_hidden_entry(const std::vector<std::string>& parts) {
@@ -55,10 +54,9 @@ void check_entry_length(const std::string& archive, const std::string& name) {
   constexpr std::ptrdiff_t kMaxDepth = 128;
   const std::ptrdiff_t folders = std::ranges::count(name, '/');
   if (name.size() <= kMaxBytes && folders <= kMaxDepth) return;
-  throw DataError(archive, concat("contains the entry '", printable(name.substr(0, 40)),
-                                  "...', whose name is too long: ", name.size(), " bytes (at most ",
-                                  kMaxBytes, ") and ", folders, " folders (at most ", kMaxDepth,
-                                  "); pack the images again"));
+  throw DataError(archive, "contains the entry '", printable(name.substr(0, 40)),
+                  "...', whose name is too long: ", name.size(), " bytes (at most ", kMaxBytes,
+                  ") and ", folders, " folders (at most ", kMaxDepth, "); pack the images again");
 }
 
 // The names of an archive and the places of its images.
@@ -74,8 +72,8 @@ class ZipContents {
     const auto twice = std::ranges::adjacent_find(
         images_, [](const ListedFile& a, const ListedFile& b) { return a.name == b.name; });
     if (twice == images_.end()) return;
-    throw DataError(source, concat("contains the entry ", printable(twice->name),
-                                   " twice; pack the images again"));
+    throw DataError(source, "contains the entry ", printable(twice->name),
+                    " twice; pack the images again");
   }
 
   // Return the images and the names of other files below a folder, sorted by name.
@@ -143,10 +141,10 @@ class ZipContents {
                       "data.path");
     }
     if (member.method == kZipStored || member.method == kZipDeflated) return;
-    throw DataError(concat(source, ": ", printable(name)),
-                    concat("is compressed with zip method ", member.method,
-                           "; only stored and deflated entries can be read: unpack the archive, "
-                           "or pack it again with zip -0"));
+    throw DataError(concat(source, ": ", printable(name)), "is compressed with zip method ",
+                    member.method,
+                    "; only stored and deflated entries can be read: unpack the archive, "
+                    "or pack it again with zip -0");
   }
 
   std::vector<ListedFile> images_;                        // sorted by name
@@ -184,9 +182,8 @@ std::shared_ptr<const ZipContents> open_zip(const Path& path) {
 std::shared_ptr<const ZipContents> open_zip_with_folder(const ZipPlace& place) {
   auto zip = open_zip(place.archive);
   if (zip->has_folder(place.folder)) return zip;
-  throw DataError(place.archive.string(),
-                  concat("has no folder '", printable(place.folder), "'; its folders are ",
-                         printable(join_first(zip->sub_folders(""), 6))));
+  throw DataError(place.archive.string(), "has no folder '", printable(place.folder),
+                  "'; its folders are ", printable(join_first(zip->sub_folders(""), 6)));
 }
 
 std::string join_names(const std::string& folder, const std::string& name) {
@@ -284,8 +281,7 @@ ListedFile find_image(const Path& path) {
   if (!place) return {path.string()};
   const auto zip = open_zip(place->archive);
   if (const ListedFile* found = zip->find(place->folder)) return *found;
-  throw DataError(place->archive.string(),
-                  concat("does not contain the image ", printable(place->folder)));
+  throw DataError(place->archive.string(), "does not contain the image ", printable(place->folder));
 }
 
 }  // namespace trainer::data
