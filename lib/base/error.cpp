@@ -15,6 +15,15 @@ std::string_view print_number(std::span<char> buffer, Number... number) {
   return {buffer.data(), end.ptr};
 }
 
+std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
+  std::string text;
+  for (const Diagnostic& diagnostic : diagnostics) {
+    if (!text.empty()) text += '\n';
+    text += to_string(diagnostic);
+  }
+  return text;
+}
+
 }  // namespace
 
 TextPart::TextPart(long long number) : text_(print_number(buffer_, number)) {}
@@ -40,19 +49,6 @@ std::string to_string(const Diagnostic& diagnostic) {
   const std::string place = to_string(diagnostic.loc);
   return place.empty() ? "error: " + diagnostic.message : place + ": error: " + diagnostic.message;
 }
-
-namespace {
-
-std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
-  std::string text;
-  for (const Diagnostic& diagnostic : diagnostics) {
-    if (!text.empty()) text += '\n';
-    text += to_string(diagnostic);
-  }
-  return text;
-}
-
-}  // namespace
 
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
     : Error(kExitConfig, join_diagnostics(diagnostics)), diagnostics_(std::move(diagnostics)) {}

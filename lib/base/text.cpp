@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 
 #include "base/error.h"
 
@@ -27,6 +26,15 @@ std::size_t utf8_length(std::string_view text) {
   const bool surrogate = first == 0xED && second >= 0xA0;
   const bool too_large = first == 0xF4 && second >= 0x90;
   return overlong || surrogate || too_large ? 0 : length;
+}
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || after != end) return std::nullopt;
+  return value;
 }
 
 }  // namespace
@@ -90,19 +98,6 @@ std::vector<std::string> split_text(std::string_view text, char separator) {
   }
   return parts;
 }
-
-namespace {
-
-template <class Number>
-std::optional<Number> parse_whole(std::string_view text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [after, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || after != end) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 std::string plural(std::string_view noun) {
   if (noun.ends_with('s')) return std::string(noun);

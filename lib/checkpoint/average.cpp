@@ -1,12 +1,10 @@
 #include "checkpoint/average.h"
 
 #include <map>
-#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/store.h"
 
 namespace trainer::checkpoint {
 namespace {

@@ -87,6 +87,75 @@ Address find_master(const IdentityFlags& flags, const Claim& claim,
   return master;
 }
 
+// At least as hard to guess as a password that is worth the name.
+constexpr std::size_t kShortestSecret = 16;
+
+std::string read_secret(const IdentityFlags& flags, const config::Environment& environment) {
+  const std::string variable = read_variable(environment, "TRAINER_SECRET");
+  const bool has_file = !flags.secret_file.empty();
+  if (!has_file && variable.empty()) return "";
+  const std::string source = has_file ? "--secret-file" : "TRAINER_SECRET";
+  std::string secret;
+  try {
+    secret = has_file ? read_text_file(flags.secret_file) : variable;
+  } catch (const DataError& error) {
+    throw ConfigError({"--secret-file", 0, 0}, error.what());
+  }
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  if (secret.size() < kShortestSecret) {
+    throw ConfigError({source, 0, 0}, "the secret has ", secret.size(),
+                      " characters, expected at least ", kShortestSecret,
+                      "; draw one with: openssl rand -hex 32");
+  }
+  return secret;
+}
+
+Identity identify_place(const IdentityFlags& flags, const config::Environment& environment);
+
+// Ranks that reach rank 0 over the loopback device are all on its host.
+void resolve_local_ranks(Identity& identity, bool one_host) {
+  if (identity.rank < 0) return;
+  if (identity.size == 1 || one_host || is_loopback(identity.master.host)) {
+    identity.local_rank = identity.rank;
+    identity.local_size = identity.size;
+  }
+  const bool fits = identity.local_rank && identity.local_size > identity.local_rank;
+  if (!fits) identity.local_size.reset();
+}
+
+Identity identify_place(const IdentityFlags& flags, const config::Environment& environment) {
+  std::vector<Claim> claims;
+  const auto add = [&](std::optional<Claim> claim) {
+    if (claim) claims.push_back(std::move(*claim));
+  };
+  add(claim_of_flags(flags));
+  add(claim_of_tf_config(environment));
+  add(claim_of_torchrun(environment));
+  add(claim_of_open_mpi(environment));
+  add(claim_of_pmi(environment));
+  add(claim_of_slurm(environment));
+  if (claims.empty()) {
+    if (!flags.master.empty()) wrong("--master", "needs --rank and --world-size beside it");
+    Identity alone;
+    alone.source = "nothing";
+    alone.local_rank = 0;
+    alone.local_size = 1;
+    return alone;
+  }
+  for (const Claim& claim : claims) check_range(claim.identity);
+  for (const Claim& claim : claims) check_agreement(claims.front(), claim);
+  Identity identity = claims.front().identity;
+  if (identity.size > 1 || identity.rank < 0) {
+    identity.master = find_master(flags, claims.front(), environment);
+  }
+  resolve_local_ranks(identity, claims.front().one_host);
+  if (identity.source != "TF_CONFIG") {
+    identity.role = identity.rank == 0 ? Role::kChief : Role::kWorker;
+    identity.index = identity.rank;
+  }
+  return identity;
+}
+
 }  // namespace
 
 std::string to_string(const Address& address) {
@@ -153,87 +222,10 @@ bool accepts_unauthenticated_peers(const Identity& identity) {
   return is_remote(identity.master) || std::ranges::any_of(identity.cluster.ps, is_remote);
 }
 
-namespace {
-
-// At least as hard to guess as a password that is worth the name.
-constexpr std::size_t kShortestSecret = 16;
-
-std::string read_secret(const IdentityFlags& flags, const config::Environment& environment) {
-  const std::string variable = read_variable(environment, "TRAINER_SECRET");
-  const bool has_file = !flags.secret_file.empty();
-  if (!has_file && variable.empty()) return "";
-  const std::string source = has_file ? "--secret-file" : "TRAINER_SECRET";
-  std::string secret;
-  try {
-    secret = has_file ? read_text_file(flags.secret_file) : variable;
-  } catch (const DataError& error) {
-    throw ConfigError({"--secret-file", 0, 0}, error.what());
-  }
-  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
-  if (secret.size() < kShortestSecret) {
-    throw ConfigError({source, 0, 0}, "the secret has ", secret.size(),
-                      " characters, expected at least ", kShortestSecret,
-                      "; draw one with: openssl rand -hex 32");
-  }
-  return secret;
-}
-
-Identity identify_place(const IdentityFlags& flags, const config::Environment& environment);
-
-// Ranks that reach rank 0 over the loopback device are all on its host.
-void resolve_local_ranks(Identity& identity, bool one_host) {
-  if (identity.rank < 0) return;
-  if (identity.size == 1 || one_host || is_loopback(identity.master.host)) {
-    identity.local_rank = identity.rank;
-    identity.local_size = identity.size;
-  }
-  const bool fits = identity.local_rank && identity.local_size > identity.local_rank;
-  if (!fits) identity.local_size.reset();
-}
-
-}  // namespace
-
 Identity identify(const IdentityFlags& flags, const config::Environment& environment) {
   Identity identity = identify_place(flags, environment);
   identity.secret = read_secret(flags, environment);
   return identity;
 }
-
-namespace {
-
-Identity identify_place(const IdentityFlags& flags, const config::Environment& environment) {
-  std::vector<Claim> claims;
-  const auto add = [&](std::optional<Claim> claim) {
-    if (claim) claims.push_back(std::move(*claim));
-  };
-  add(claim_of_flags(flags));
-  add(claim_of_tf_config(environment));
-  add(claim_of_torchrun(environment));
-  add(claim_of_open_mpi(environment));
-  add(claim_of_pmi(environment));
-  add(claim_of_slurm(environment));
-  if (claims.empty()) {
-    if (!flags.master.empty()) wrong("--master", "needs --rank and --world-size beside it");
-    Identity alone;
-    alone.source = "nothing";
-    alone.local_rank = 0;
-    alone.local_size = 1;
-    return alone;
-  }
-  for (const Claim& claim : claims) check_range(claim.identity);
-  for (const Claim& claim : claims) check_agreement(claims.front(), claim);
-  Identity identity = claims.front().identity;
-  if (identity.size > 1 || identity.rank < 0) {
-    identity.master = find_master(flags, claims.front(), environment);
-  }
-  resolve_local_ranks(identity, claims.front().one_host);
-  if (identity.source != "TF_CONFIG") {
-    identity.role = identity.rank == 0 ? Role::kChief : Role::kWorker;
-    identity.index = identity.rank;
-  }
-  return identity;
-}
-
-}  // namespace
 
 }  // namespace trainer::cluster

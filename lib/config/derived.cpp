@@ -1,7 +1,5 @@
 #include "config/derived.h"
 
-#include <vector>
-
 #include "config/describe/schema.h"
 
 namespace trainer::config {

@@ -92,10 +92,6 @@ void take_preprocess_from_backbone(Config& config) {
   config.data.preprocess = default_preprocess(*config.model.backbone);
 }
 
-}  // namespace
-
-namespace {
-
 // Applies the overrides to the tree of a file, and decodes and checks the result.
 Decoded decode_tree(Node root, const std::vector<Override>& overrides,
                     const Environment& environment, std::vector<Diagnostic>& diagnostics) {

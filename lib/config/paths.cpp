@@ -1,6 +1,5 @@
 #include "config/paths.h"
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>

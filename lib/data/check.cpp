@@ -1,7 +1,6 @@
 #include "data/check.h"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <span>
 

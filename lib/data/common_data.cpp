@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/text.h"
-#include "data/open.h"
 
 namespace trainer::data {
 namespace {

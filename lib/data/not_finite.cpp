@@ -1,7 +1,6 @@
 #include "data/not_finite.h"
 
 #include <cmath>
-#include <span>
 #include <vector>
 
 #include "base/error.h"

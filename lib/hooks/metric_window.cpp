@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/formats/table.h"
 #include "base/text.h"
 
 namespace trainer::hooks {

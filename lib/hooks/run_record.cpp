@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/process/process.h"
 #include "hooks/input_throughput.h"
-#include "results/run_record.h"
 #include "results/write_json.h"
 
 namespace trainer::hooks {

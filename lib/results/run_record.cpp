@@ -1,7 +1,5 @@
 #include "results/run_record.h"
 
-#include <utility>
-
 #include "base/error.h"
 #include "results/read_json.h"
 #include "results/write_json.h"

@@ -78,92 +78,6 @@ void check_training_graphs(const config::Config& config, const std::vector<graph
   }
 }
 
-}  // namespace
-
-std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
-  const std::vector<std::int64_t> image = expected_image(config);
-  if (image.size() != 3) return std::nullopt;
-  model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
-  const config::Data& data = config.data;
-  if (data.columns_are_labels && data.csv.label_separator.empty() && sample.classes == 2) {
-    // A list decides whether it has two columns of labels or a column of classes.
-    if (config::is_image_format(data.format)) return std::nullopt;
-    return sample;
-  }
-  if (data.may_have_several_labels()) sample.label_is_index = false;
-  return sample;
-}
-
-ModelCheck check_model(const config::Config& config) {
-  check_weighted_classes(config);
-  const std::optional<model::SampleSpec> sample = expected_sample(config);
-  if (sample) check_classes(config, sample->classes, sample->label_is_index);
-  const bool needs_classes =
-      config.model.dense_classifier.has_value() || (sample && !sample->label_is_index);
-  if (!sample || (needs_classes && sample->classes < 1)) {
-    model::check_last_layer(config.model);
-    model::check_weights({}, config.model);
-    return ModelCheck::kNoShape;
-  }
-  const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
-  std::vector<std::int64_t> first(later + 1);
-  std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
-  const std::vector<graph::Graph> stages = stage_models(config, *sample, first);
-  check_trainable(config, stages.front());
-  check_training_graphs(config, stages);
-  if (sample->classes < 1) {
-    model::check_weights({}, config.model);
-    return ModelCheck::kNoClasses;
-  }
-  model::check_weights(stages.front(), config.model);
-  return ModelCheck::kWhole;
-}
-
-void check_trainable(const config::Config& config, const graph::Graph& model) {
-  if (config.model.backbone && !config.model.backbone->unfreeze.empty()) return;
-  const auto has_weights = [](const graph::LayerInfo& layer) {
-    return layer.trainable && !layer.parameters.empty();
-  };
-  if (std::ranges::any_of(model.layers, has_weights)) return;
-  throw ConfigError(config.model.loc,
-                    "model: has nothing to train: none of its layers has weights that are not "
-                    "frozen; add a dense or conv layer, or freeze less (model.backbone.freeze)");
-}
-
-void check_batch(const config::Config& config, const model::SampleSpec& sample) {
-  const auto bytes = static_cast<double>(sample.image.elements()) *
-                     static_cast<double>(size_of(sample.image_type)) *
-                     static_cast<double>(config.parallel.replicas);
-  const auto memory = static_cast<double>(total_memory());
-  if (memory == 0) return;  // the system does not report it
-  const bool is_known = !config.train.batch_size.is_automatic();
-  if (config.data.prefetch && is_known) {
-    const double ahead = bytes * static_cast<double>(config.train.batch_size) *
-                         static_cast<double>(*config.data.prefetch);
-    if (ahead > memory) {
-      throw ConfigError(config.data.loc, "data.prefetch: the images of ", *config.data.prefetch,
-                        " batches take ", ahead / 1e9, " GB, but this machine has ", memory / 1e9,
-                        " GB of memory; lower it");
-    }
-  }
-  const auto check = [&](const SourceLoc& loc, const char* key, std::int64_t samples) {
-    const double batch = bytes * static_cast<double>(samples);
-    if (batch <= memory) return;
-    throw ConfigError(loc, key, ": the images of a batch of ", samples, " samples for each of ",
-                      config.parallel.replicas, " replicas take ", batch / 1e9,
-                      " GB, but this machine has ", memory / 1e9,
-                      " GB of memory; take at "
-                      "most ",
-                      static_cast<std::int64_t>(memory / bytes));
-  };
-  if (is_known) check(config.train.loc, "train.batch_size", config.train.batch_size);
-  if (config.evaluate.batch_size) {
-    check(config.train.loc, "evaluate.batch_size", *config.evaluate.batch_size);
-  }
-}
-
-namespace {
-
 // Checks that softmax_cross_entropy has one integer label per sample, or shares that sum to 1.
 void check_labels(const config::Config& config, const data::Datasets& data) {
   if (config.model.loss != LossKind::kSoftmaxCrossEntropy || data.label_is_index) return;
@@ -258,6 +172,88 @@ std::string describe_small_bytes(const config::Data& config, const data::Dataset
 }
 
 }  // namespace
+
+std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
+  const std::vector<std::int64_t> image = expected_image(config);
+  if (image.size() != 3) return std::nullopt;
+  model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
+  const config::Data& data = config.data;
+  if (data.columns_are_labels && data.csv.label_separator.empty() && sample.classes == 2) {
+    // A list decides whether it has two columns of labels or a column of classes.
+    if (config::is_image_format(data.format)) return std::nullopt;
+    return sample;
+  }
+  if (data.may_have_several_labels()) sample.label_is_index = false;
+  return sample;
+}
+
+ModelCheck check_model(const config::Config& config) {
+  check_weighted_classes(config);
+  const std::optional<model::SampleSpec> sample = expected_sample(config);
+  if (sample) check_classes(config, sample->classes, sample->label_is_index);
+  const bool needs_classes =
+      config.model.dense_classifier.has_value() || (sample && !sample->label_is_index);
+  if (!sample || (needs_classes && sample->classes < 1)) {
+    model::check_last_layer(config.model);
+    model::check_weights({}, config.model);
+    return ModelCheck::kNoShape;
+  }
+  const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
+  std::vector<std::int64_t> first(later + 1);
+  std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
+  const std::vector<graph::Graph> stages = stage_models(config, *sample, first);
+  check_trainable(config, stages.front());
+  check_training_graphs(config, stages);
+  if (sample->classes < 1) {
+    model::check_weights({}, config.model);
+    return ModelCheck::kNoClasses;
+  }
+  model::check_weights(stages.front(), config.model);
+  return ModelCheck::kWhole;
+}
+
+void check_trainable(const config::Config& config, const graph::Graph& model) {
+  if (config.model.backbone && !config.model.backbone->unfreeze.empty()) return;
+  const auto has_weights = [](const graph::LayerInfo& layer) {
+    return layer.trainable && !layer.parameters.empty();
+  };
+  if (std::ranges::any_of(model.layers, has_weights)) return;
+  throw ConfigError(config.model.loc,
+                    "model: has nothing to train: none of its layers has weights that are not "
+                    "frozen; add a dense or conv layer, or freeze less (model.backbone.freeze)");
+}
+
+void check_batch(const config::Config& config, const model::SampleSpec& sample) {
+  const auto bytes = static_cast<double>(sample.image.elements()) *
+                     static_cast<double>(size_of(sample.image_type)) *
+                     static_cast<double>(config.parallel.replicas);
+  const auto memory = static_cast<double>(total_memory());
+  if (memory == 0) return;  // the system does not report it
+  const bool is_known = !config.train.batch_size.is_automatic();
+  if (config.data.prefetch && is_known) {
+    const double ahead = bytes * static_cast<double>(config.train.batch_size) *
+                         static_cast<double>(*config.data.prefetch);
+    if (ahead > memory) {
+      throw ConfigError(config.data.loc, "data.prefetch: the images of ", *config.data.prefetch,
+                        " batches take ", ahead / 1e9, " GB, but this machine has ", memory / 1e9,
+                        " GB of memory; lower it");
+    }
+  }
+  const auto check = [&](const SourceLoc& loc, const char* key, std::int64_t samples) {
+    const double batch = bytes * static_cast<double>(samples);
+    if (batch <= memory) return;
+    throw ConfigError(loc, key, ": the images of a batch of ", samples, " samples for each of ",
+                      config.parallel.replicas, " replicas take ", batch / 1e9,
+                      " GB, but this machine has ", memory / 1e9,
+                      " GB of memory; take at "
+                      "most ",
+                      static_cast<std::int64_t>(memory / bytes));
+  };
+  if (is_known) check(config.train.loc, "train.batch_size", config.train.batch_size);
+  if (config.evaluate.batch_size) {
+    check(config.train.loc, "evaluate.batch_size", *config.evaluate.batch_size);
+  }
+}
 
 Notice resolve_normalize(config::Config& config, const data::Datasets& data) {
   config.data.range = data.range;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "base/error.h"
 #include "cluster/open_communicator.h"

@@ -1,7 +1,5 @@
 #include "options/options.h"
 
-#include <string>
-
 #include "base/error.h"
 
 namespace trainer::app {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
-#include <ostream>
 
 #include "base/text.h"
 

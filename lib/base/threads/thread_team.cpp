@@ -1,9 +1,6 @@
 #include "base/threads/thread_team.h"
 
-#include <system_error>
 #include <utility>
-
-#include "base/error.h"
 
 namespace trainer {
 

@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <thread>
 #include <tuple>
-#include <vector>
 
 #include "base/error.h"
 #include "cluster/collective/direct.h"

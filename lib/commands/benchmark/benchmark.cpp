@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <ostream>
 #include <utility>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
-#include "commands/measure/measured.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"
 #include "model/table.h"

@@ -125,6 +125,15 @@ void add_checkpoint_notes(const std::vector<results::RunFiles>& runs, Comparison
   }
 }
 
+std::vector<results::RunFiles> read_runs(const std::vector<std::string>& folders) {
+  std::vector<results::RunFiles> runs;
+  for (const std::string& folder : folders) {
+    inference::check_is_run(folder);
+    runs.push_back(results::read_run(folder));
+  }
+  return runs;
+}
+
 }  // namespace
 
 // Values by key, in the order of the first run that has the key.
@@ -166,19 +175,6 @@ Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCh
   if (preferred == results::ScoredCheckpoint::kBest) add_checkpoint_notes(runs, comparison);
   return comparison;
 }
-
-namespace {
-
-std::vector<results::RunFiles> read_runs(const std::vector<std::string>& folders) {
-  std::vector<results::RunFiles> runs;
-  for (const std::string& folder : folders) {
-    inference::check_is_run(folder);
-    runs.push_back(results::read_run(folder));
-  }
-  return runs;
-}
-
-}  // namespace
 
 int execute(const CompareArguments& arguments, const Context& context) {
   const std::vector<results::RunFiles> runs = read_runs(arguments.runs);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/table.h"

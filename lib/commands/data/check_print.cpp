@@ -45,6 +45,42 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
   }
 }
 
+using data::ArrayCheck;
+using data::ArraySplitCheck;
+
+// Returns the classes with the most and the fewest samples; nullopt without classes.
+std::optional<std::pair<std::size_t, std::size_t>> find_extremes(const ArraySplitCheck& split) {
+  const std::vector<std::int64_t>& counts = split.per_class;
+  if (counts.empty()) return std::nullopt;
+  const auto largest = std::ranges::max_element(counts);
+  const auto smallest = std::ranges::min_element(counts);
+  return std::pair(static_cast<std::size_t>(largest - counts.begin()),
+                   static_cast<std::size_t>(smallest - counts.begin()));
+}
+
+// Returns the number of samples of the largest class per sample of the smallest; nullopt if a class
+// has no sample, or without classes.
+std::optional<double> find_imbalance(const ArraySplitCheck& split) {
+  const auto extremes = find_extremes(split);
+  if (!extremes || split.per_class[extremes->second] == 0) return std::nullopt;
+  return static_cast<double>(split.per_class[extremes->first]) /
+         static_cast<double>(split.per_class[extremes->second]);
+}
+
+std::string describe_imbalance(const ArraySplitCheck& split,
+                               const std::vector<std::string>& classes) {
+  const auto extremes = find_extremes(split);
+  if (!extremes) return "  labels are numbers, not classes\n";
+  const auto [largest, smallest] = *extremes;
+  const auto describe_class = [&](std::size_t label) {
+    return concat(printable(classes[label]), " (", split.per_class[label], ')');
+  };
+  const std::optional<double> imbalance = find_imbalance(split);
+  if (!imbalance) return concat("  class without samples: ", describe_class(smallest), '\n');
+  return concat("  largest class ", describe_class(largest), ", smallest ",
+                describe_class(smallest), ": ", std::round(*imbalance * 100) / 100, " times\n");
+}
+
 }  // namespace
 
 std::string to_text(const DataCheck& check) {
@@ -165,46 +201,6 @@ std::string to_json(const DataCheck& check) {
   }
   return text + results::to_line(ImageData{check});
 }
-
-namespace {
-
-using data::ArrayCheck;
-using data::ArraySplitCheck;
-
-// Returns the classes with the most and the fewest samples; nullopt without classes.
-std::optional<std::pair<std::size_t, std::size_t>> find_extremes(const ArraySplitCheck& split) {
-  const std::vector<std::int64_t>& counts = split.per_class;
-  if (counts.empty()) return std::nullopt;
-  const auto largest = std::ranges::max_element(counts);
-  const auto smallest = std::ranges::min_element(counts);
-  return std::pair(static_cast<std::size_t>(largest - counts.begin()),
-                   static_cast<std::size_t>(smallest - counts.begin()));
-}
-
-// Returns the number of samples of the largest class per sample of the smallest; nullopt if a class
-// has no sample, or without classes.
-std::optional<double> find_imbalance(const ArraySplitCheck& split) {
-  const auto extremes = find_extremes(split);
-  if (!extremes || split.per_class[extremes->second] == 0) return std::nullopt;
-  return static_cast<double>(split.per_class[extremes->first]) /
-         static_cast<double>(split.per_class[extremes->second]);
-}
-
-std::string describe_imbalance(const ArraySplitCheck& split,
-                               const std::vector<std::string>& classes) {
-  const auto extremes = find_extremes(split);
-  if (!extremes) return "  labels are numbers, not classes\n";
-  const auto [largest, smallest] = *extremes;
-  const auto describe_class = [&](std::size_t label) {
-    return concat(printable(classes[label]), " (", split.per_class[label], ')');
-  };
-  const std::optional<double> imbalance = find_imbalance(split);
-  if (!imbalance) return concat("  class without samples: ", describe_class(smallest), '\n');
-  return concat("  largest class ", describe_class(largest), ", smallest ",
-                describe_class(smallest), ": ", std::round(*imbalance * 100) / 100, " times\n");
-}
-
-}  // namespace
 
 std::string to_text(const ArrayCheck& check) {
   constexpr std::size_t kMaxNames = 12;

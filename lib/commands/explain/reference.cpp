@@ -1,6 +1,5 @@
 #include "commands/explain/reference.h"
 
-#include <string>
 #include <vector>
 
 #include "base/error.h"

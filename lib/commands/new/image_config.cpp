@@ -1,7 +1,6 @@
 #include "commands/new/image_config.h"
 
 #include <algorithm>
-#include <string>
 
 #include "backend/open.h"
 #include "base/error.h"

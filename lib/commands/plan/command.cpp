@@ -1,7 +1,5 @@
 #include "commands/plan/command.h"
 
-#include <optional>
-
 #include "backend/gpu_model.h"
 #include "base/error.h"
 #include "base/files/files.h"

@@ -1,7 +1,6 @@
 #include "commands/plan/simulate.h"
 
 #include <algorithm>
-#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/table.h"

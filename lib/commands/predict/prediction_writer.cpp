@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <ostream>
 
 #include "base/formats/csv.h"
 #include "base/formats/table.h"

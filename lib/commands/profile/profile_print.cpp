@@ -1,7 +1,5 @@
 #include "commands/profile/profile_print.h"
 
-#include <ostream>
-
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/formats/csv.h"
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -135,61 +134,6 @@ void add_copies(const LabelledImages& images, const std::vector<std::vector<std:
   }
 }
 
-}  // namespace
-
-Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
-                       const inference::OpenOptions& options) {
-  const JudgedImages judged = judge_images(runs, images, options);
-  Suspects result;
-  result.by_crossval = runs.is_crossval;
-  result.images = std::ssize(images.all());
-  result.judged = std::ssize(judged.images);
-  result.unknown = judged.unknown;
-  SuspectList list(images.all().size());
-  add_wrong_labels(images, judged, result, list);
-  add_copies(images, find_copied_images(images, options.warn), result, list);
-  result.list = list.take();
-  return result;
-}
-
-void write_suspects(const Suspects& suspects, const LabelledImages& images, const Path& path) {
-  std::string text = "path,label,suggested_label,reasons,score\n";
-  for (const Suspect& suspect : suspects.list) {
-    const LabelledImage& image = images.all()[suspect.image];
-    std::string reasons;
-    for (const SuspectReason reason : suspect.reasons) {
-      reasons += concat(reasons.empty() ? "" : " ", spell(reason));
-    }
-    text += concat(csv_cell(image.path), ',', csv_cell(images.class_name(image.label)), ',',
-                   suspect.suggested ? csv_cell(images.class_name(*suspect.suggested)) : "", ',',
-                   reasons, ',', csv_number(suspect.score), '\n');
-  }
-  write_file_atomic(path, text);
-}
-
-void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
-                         std::int64_t samples, const Path& path) {
-  if (images.spec().image_type != DType::kUInt8) {
-    throw ConfigError({}, "--sheet: a sheet can only be drawn of images of bytes");
-  }
-  std::vector<std::byte> label(images.spec().label_bytes());
-  std::vector<results::Tile> tiles;
-  for (std::int64_t i = 0; i < std::min(samples, std::ssize(suspects.list)); ++i) {
-    const Suspect& suspect = suspects.list[i];
-    const LabelledImage& image = images.all()[suspect.image];
-    results::Tile& tile = tiles.emplace_back();
-    tile.image.resize(images.spec().image_bytes());
-    images.dataset(image.split).get(image.index, tile.image.data(), label.data());
-    const std::string name = images.class_name(image.label);
-    tile.lines = {suspect.suggested ? concat(name, " > ", images.class_name(*suspect.suggested))
-                                    : name + " copy",
-                  Path(image.path).filename().string()};
-  }
-  write_file_atomic(path, results::draw_tiles(images.spec().image_shape, tiles));
-}
-
-namespace {
-
 constexpr std::int64_t kMaxSuspectsListed = 20;  // of each reason
 
 bool has_reason(const Suspect& suspect, SuspectReason reason) {
@@ -256,6 +200,57 @@ std::string list_copies(const Suspects& suspects, const LabelledImages& images) 
 }
 
 }  // namespace
+
+Suspects find_suspects(const LabelledImages& images, const JudgingRuns& runs,
+                       const inference::OpenOptions& options) {
+  const JudgedImages judged = judge_images(runs, images, options);
+  Suspects result;
+  result.by_crossval = runs.is_crossval;
+  result.images = std::ssize(images.all());
+  result.judged = std::ssize(judged.images);
+  result.unknown = judged.unknown;
+  SuspectList list(images.all().size());
+  add_wrong_labels(images, judged, result, list);
+  add_copies(images, find_copied_images(images, options.warn), result, list);
+  result.list = list.take();
+  return result;
+}
+
+void write_suspects(const Suspects& suspects, const LabelledImages& images, const Path& path) {
+  std::string text = "path,label,suggested_label,reasons,score\n";
+  for (const Suspect& suspect : suspects.list) {
+    const LabelledImage& image = images.all()[suspect.image];
+    std::string reasons;
+    for (const SuspectReason reason : suspect.reasons) {
+      reasons += concat(reasons.empty() ? "" : " ", spell(reason));
+    }
+    text += concat(csv_cell(image.path), ',', csv_cell(images.class_name(image.label)), ',',
+                   suspect.suggested ? csv_cell(images.class_name(*suspect.suggested)) : "", ',',
+                   reasons, ',', csv_number(suspect.score), '\n');
+  }
+  write_file_atomic(path, text);
+}
+
+void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
+                         std::int64_t samples, const Path& path) {
+  if (images.spec().image_type != DType::kUInt8) {
+    throw ConfigError({}, "--sheet: a sheet can only be drawn of images of bytes");
+  }
+  std::vector<std::byte> label(images.spec().label_bytes());
+  std::vector<results::Tile> tiles;
+  for (std::int64_t i = 0; i < std::min(samples, std::ssize(suspects.list)); ++i) {
+    const Suspect& suspect = suspects.list[i];
+    const LabelledImage& image = images.all()[suspect.image];
+    results::Tile& tile = tiles.emplace_back();
+    tile.image.resize(images.spec().image_bytes());
+    images.dataset(image.split).get(image.index, tile.image.data(), label.data());
+    const std::string name = images.class_name(image.label);
+    tile.lines = {suspect.suggested ? concat(name, " > ", images.class_name(*suspect.suggested))
+                                    : name + " copy",
+                  Path(image.path).filename().string()};
+  }
+  write_file_atomic(path, results::draw_tiles(images.spec().image_shape, tiles));
+}
 
 std::string to_text(const Suspects& suspects, const LabelledImages& images) {
   return describe_judged(suspects) + list_wrong_labels(suspects, images) +

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <ostream>
 #include <thread>
 
 #include "base/error.h"

@@ -2,13 +2,10 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/process/shell.h"
 #include "base/text.h"
-#include "config/config.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
 #include "results/field.h"

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <ostream>
 
-#include "backend/open.h"
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/formats/table.h"

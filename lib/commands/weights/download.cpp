@@ -8,13 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/system_error.h"
 #include "http/client.h"
 

@@ -110,16 +110,6 @@ void print_map(const Node& map, const Schema* schema, const std::string& indent,
   }
 }
 
-}  // namespace
-
-Node emit(Value& value) {
-  ValueWriter writer;
-  value.accept(writer);
-  return writer.take();
-}
-
-namespace {
-
 // Returns the effective config with every key.
 Node emit_config(const Config& config) {
   Config copy = config;
@@ -128,6 +118,12 @@ Node emit_config(const Config& config) {
 }
 
 }  // namespace
+
+Node emit(Value& value) {
+  ValueWriter writer;
+  value.accept(writer);
+  return writer.take();
+}
 
 std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
 

@@ -87,6 +87,19 @@ void Describer::section(SectionValue& value) {
   schema_.rule = rule_;
 }
 
+void collect_keys(const Schema& schema, const std::string& above, std::vector<std::string>& keys) {
+  for (const Field& field : schema.fields) {
+    const std::string path = above + field.key;
+    const bool map = field.schema.kind == Schema::Kind::kMap;
+    const bool alternative = schema.is_choice(field.key);
+    // A section whose value may be a word, a number or null.
+    const bool has_short_form =
+        !field.schema.choices.empty() || !field.schema.shorthand.empty() || field.schema.nullable;
+    if (!map || alternative || has_short_form) keys.push_back(path);
+    if (map) collect_keys(field.schema, path + '.', keys);
+  }
+}
+
 }  // namespace
 
 const Field* Schema::find(std::string_view key) const {
@@ -119,23 +132,6 @@ std::string take_step(std::string& path) {
   path.erase(0, step.size() + 1);
   return step.substr(0, step.find('['));
 }
-
-namespace {
-
-void collect_keys(const Schema& schema, const std::string& above, std::vector<std::string>& keys) {
-  for (const Field& field : schema.fields) {
-    const std::string path = above + field.key;
-    const bool map = field.schema.kind == Schema::Kind::kMap;
-    const bool alternative = schema.is_choice(field.key);
-    // A section whose value may be a word, a number or null.
-    const bool has_short_form =
-        !field.schema.choices.empty() || !field.schema.shorthand.empty() || field.schema.nullable;
-    if (!map || alternative || has_short_form) keys.push_back(path);
-    if (map) collect_keys(field.schema, path + '.', keys);
-  }
-}
-
-}  // namespace
 
 std::vector<std::string> settable_keys() {
   std::vector<std::string> keys;

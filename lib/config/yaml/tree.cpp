@@ -32,24 +32,6 @@ std::string quote_excerpt(const std::string& text) {
   return concat("'", text.substr(0, end), "...', a text of ", text.size(), " bytes");
 }
 
-}  // namespace
-
-std::string describe(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::kNull:
-      return "nothing";
-    case Node::Kind::kScalar:
-      return (node.quoted ? "the quoted text " : "") + quote_excerpt(node.text);
-    case Node::Kind::kList:
-      return "a list";
-    case Node::Kind::kMap:
-      return "a map";
-  }
-  return "";
-}
-
-namespace {
-
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -120,6 +102,20 @@ void print_block(const Node& node, int indent, std::string& out) {
 }
 
 }  // namespace
+
+std::string describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return "nothing";
+    case Node::Kind::kScalar:
+      return (node.quoted ? "the quoted text " : "") + quote_excerpt(node.text);
+    case Node::Kind::kList:
+      return "a list";
+    case Node::Kind::kMap:
+      return "a map";
+  }
+  return "";
+}
 
 std::string print_key(const std::string& key) {
   return is_plain(key) ? key : quote(key, Role::kKey);

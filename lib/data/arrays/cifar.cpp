@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/arrays/array.h"
 #include "data/arrays/gzip.h"
 
 namespace trainer::data {

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
-#include "data/arrays/array.h"
 
 namespace trainer::data {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/arrays/array.h"
 #include "data/arrays/gzip.h"
 
 namespace trainer::data {

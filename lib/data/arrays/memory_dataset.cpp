@@ -9,7 +9,6 @@
 #include "base/files/files.h"
 #include "base/numbers/finite.h"
 #include "base/text.h"
-#include "data/arrays/array.h"
 #include "data/samples/splits.h"
 
 namespace trainer::data {

@@ -8,7 +8,6 @@
 #include "base/files/files.h"
 #include "base/formats/npy.h"
 #include "base/formats/zip.h"
-#include "data/arrays/array.h"
 #include "data/arrays/gzip.h"
 
 namespace trainer::data {

@@ -15,7 +15,6 @@
 #include "data/arrays/npz.h"
 #include "data/arrays/split_arrays.h"
 #include "data/arrays/synthetic.h"
-#include "data/open.h"
 
 namespace trainer::data {
 namespace {

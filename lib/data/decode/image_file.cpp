@@ -111,19 +111,6 @@ void to_grey(const Pixels& rgb, Pixels& out) {
   }
 }
 
-}  // namespace
-
-bool begins_like_image(std::span<const std::uint8_t> start) {
-  const Magic* magic = find_magic(start);
-  if (magic == nullptr || !std::holds_alternative<ImageKind>(magic->kind)) return false;
-  if (std::get<ImageKind>(magic->kind) == ImageKind::kJpeg) {
-    return start.size() > 2 && start[2] == 0xFF;  // the next marker
-  }
-  return magic->bytes.size() >= 4;
-}
-
-namespace {
-
 // Replaces the bytes of an entry of a zip archive by those of the image.
 void unpack_image(const StoredImage& image, std::vector<std::uint8_t>& bytes) {
   const ZipPacking& zip = *image.zip;
@@ -142,6 +129,15 @@ void unpack_image(const StoredImage& image, std::vector<std::uint8_t>& bytes) {
 }
 
 }  // namespace
+
+bool begins_like_image(std::span<const std::uint8_t> start) {
+  const Magic* magic = find_magic(start);
+  if (magic == nullptr || !std::holds_alternative<ImageKind>(magic->kind)) return false;
+  if (std::get<ImageKind>(magic->kind) == ImageKind::kJpeg) {
+    return start.size() > 2 && start[2] == 0xFF;  // the next marker
+  }
+  return magic->bytes.size() >= 4;
+}
 
 void read_image_file(const StoredImage& image, const ImageLimits& limits,
                      std::vector<std::uint8_t>& bytes) {

@@ -8,7 +8,6 @@
 #include <csetjmp>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

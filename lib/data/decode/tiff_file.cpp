@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -6,9 +6,7 @@
 #include <fstream>
 #include <map>
 #include <numeric>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/files.h"

@@ -8,7 +8,6 @@
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/relabel.h"
 #include "data/images/value_range.h"
-#include "data/open.h"
 
 namespace trainer::data {
 namespace {

@@ -4,8 +4,6 @@
 
 #include "base/numbers/partition.h"
 #include "base/numbers/sum_tree.h"
-#include "data/samples/loader.h"
-#include "data/samples/sampler.h"
 
 namespace trainer::data {
 

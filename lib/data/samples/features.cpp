@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "data/samples/loader.h"
 
 namespace trainer::data {
 namespace {

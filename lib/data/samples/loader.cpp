@@ -1,7 +1,6 @@
 #include "data/samples/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <stdexcept>
 

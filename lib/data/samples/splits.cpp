@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 
-#include "base/error.h"
 #include "base/files/files.h"
 #include "base/numbers/random.h"
 #include "base/text.h"

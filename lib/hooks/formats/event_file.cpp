@@ -19,6 +19,18 @@ std::uint32_t masked_crc(const std::string& data) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
+// SummaryMetadata: plugin_data 1, data_class 4 (2 is TENSOR). PluginData: plugin_name 1, content 2.
+ProtoMessage make_plugin_metadata(const std::string& plugin, const ProtoMessage& content) {
+  return ProtoMessage().message(1, ProtoMessage().text(1, plugin).message(2, content)).number(4, 2);
+}
+
+// google.protobuf.Value: number_value 2, string_value 3, bool_value 4.
+ProtoMessage to_value(const std::string& text) {
+  if (text == "true" || text == "false") return ProtoMessage().number(4, text == "true" ? 1 : 0);
+  if (const auto number = parse_real(text)) return ProtoMessage().real(2, *number);
+  return ProtoMessage().text(3, text);
+}
+
 }  // namespace
 
 EventFile::EventFile(const Path& path, double now) : file_(path) {
@@ -50,22 +62,6 @@ void EventFile::image(const std::string& tag, std::int64_t step, double now,
                                  .text(4, {reinterpret_cast<const char*>(png.data()), png.size()});
   record(make_event(step, now, ProtoMessage().text(1, tag).message(4, image)));
 }
-
-namespace {
-
-// SummaryMetadata: plugin_data 1, data_class 4 (2 is TENSOR). PluginData: plugin_name 1, content 2.
-ProtoMessage make_plugin_metadata(const std::string& plugin, const ProtoMessage& content) {
-  return ProtoMessage().message(1, ProtoMessage().text(1, plugin).message(2, content)).number(4, 2);
-}
-
-// google.protobuf.Value: number_value 2, string_value 3, bool_value 4.
-ProtoMessage to_value(const std::string& text) {
-  if (text == "true" || text == "false") return ProtoMessage().number(4, text == "true" ? 1 : 0);
-  if (const auto number = parse_real(text)) return ProtoMessage().real(2, *number);
-  return ProtoMessage().text(3, text);
-}
-
-}  // namespace
 
 // TensorProto: dtype 1 (7 is STRING), tensor_shape 2, string_val 8. Summary.Value: tensor 8,
 // metadata 9.

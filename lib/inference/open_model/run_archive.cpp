@@ -136,6 +136,24 @@ std::optional<checkpoint::TensorFile> load_best_if_kept(const std::string& run, 
   }
 }
 
+// Opens a split of a config, whose classes must be those of the run.
+data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Split split) {
+  // A split alone may lack the last classes; the run has their number.
+  if (config.classes.empty() && !config.num_classes &&
+      config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
+    config.num_classes = std::ssize(opened.classes);
+  }
+  data::Datasets data = data::open_datasets(config, opened.config.seed, split);
+  if (data.classes != opened.classes) {
+    throw DataError(opened.path, "was trained on the classes [", data::list_classes(opened.classes),
+                    "], but the ", to_string(split), " split has [",
+                    data::list_classes(data.classes), "]",
+                    train::describe_class_difference(opened.classes, data.classes),
+                    ". Give the data set with the classes of the run, in the same order");
+  }
+  return data;
+}
+
 }  // namespace
 
 config::LoadedConfig load_recorded(const Path& run, const std::vector<config::Override>& overrides,
@@ -188,28 +206,6 @@ OpenedModel open_average(const std::string& run, std::int64_t count, const OpenO
                   "its checkpoints are removed before they can be read; average fewer, or raise "
                   "run.keep of the run");
 }
-
-namespace {
-
-// Opens a split of a config, whose classes must be those of the run.
-data::Datasets open_run_data(const OpenedModel& opened, config::Data config, Split split) {
-  // A split alone may lack the last classes; the run has their number.
-  if (config.classes.empty() && !config.num_classes &&
-      config.format != config::DataFormat::kSynthetic && !opened.classes.empty()) {
-    config.num_classes = std::ssize(opened.classes);
-  }
-  data::Datasets data = data::open_datasets(config, opened.config.seed, split);
-  if (data.classes != opened.classes) {
-    throw DataError(opened.path, "was trained on the classes [", data::list_classes(opened.classes),
-                    "], but the ", to_string(split), " split has [",
-                    data::list_classes(data.classes), "]",
-                    train::describe_class_difference(opened.classes, data.classes),
-                    ". Give the data set with the classes of the run, in the same order");
-  }
-  return data;
-}
-
-}  // namespace
 
 data::Datasets open_split(const OpenedModel& opened, Split split) {
   data::Datasets data = open_run_data(opened, opened.config.data, split);

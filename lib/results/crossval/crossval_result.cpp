@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -59,6 +58,27 @@ Table make_metric_table(const CrossvalResult& result, bool lists_folds) {
   return table;
 }
 
+// Returns what does not fit together in a damaged file; "" for another.
+std::string find_damage(const CrossvalResult& result) {
+  const std::size_t folds = result.folds.size();
+  for (const auto& [name, metric] : result.metrics) {
+    if (metric.values.size() != folds) {
+      return concat("metrics.", name, ".folds does not have a value for each fold");
+    }
+  }
+  const auto& calibration = result.decisions.calibration;
+  if (calibration && calibration->temperatures.size() != folds) {
+    return "calibration.fold_temperatures does not have a value for each fold";
+  }
+  const auto& matrix = result.confusion.matrix;
+  const std::size_t classes = result.classes.size();
+  const auto is_whole = [classes](const auto& row) { return row.size() == classes; };
+  if (matrix && !(matrix->size() == classes && std::ranges::all_of(*matrix, is_whole))) {
+    return "confusion is not a matrix with a count for each pair of classes";
+  }
+  return "";
+}
+
 }  // namespace
 
 void fields(FieldVisitor& v, FoldMetric& metric) {
@@ -96,31 +116,6 @@ void fields(FieldVisitor& v, CrossvalResult& result) {
   v.when_present("labels", result.labels, "Metrics of each label.");
   fields(v, result.decisions);
 }
-
-namespace {
-
-// Returns what does not fit together in a damaged file; "" for another.
-std::string find_damage(const CrossvalResult& result) {
-  const std::size_t folds = result.folds.size();
-  for (const auto& [name, metric] : result.metrics) {
-    if (metric.values.size() != folds) {
-      return concat("metrics.", name, ".folds does not have a value for each fold");
-    }
-  }
-  const auto& calibration = result.decisions.calibration;
-  if (calibration && calibration->temperatures.size() != folds) {
-    return "calibration.fold_temperatures does not have a value for each fold";
-  }
-  const auto& matrix = result.confusion.matrix;
-  const std::size_t classes = result.classes.size();
-  const auto is_whole = [classes](const auto& row) { return row.size() == classes; };
-  if (matrix && !(matrix->size() == classes && std::ranges::all_of(*matrix, is_whole))) {
-    return "confusion is not a matrix with a count for each pair of classes";
-  }
-  return "";
-}
-
-}  // namespace
 
 CrossvalResult read_crossval(const Path& folder) {
   const JsonSource source{

@@ -7,7 +7,6 @@
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
 #include "base/text.h"
-#include "results/decisions/calibrate.h"
 #include "results/decisions/contradiction.h"
 #include "results/evaluation/find_class.h"
 

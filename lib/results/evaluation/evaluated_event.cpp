@@ -1,6 +1,5 @@
 #include "results/evaluation/evaluated_event.h"
 
-#include "results/evaluation/evaluation_report.h"
 #include "results/evaluation/find_class.h"
 
 namespace trainer::results {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/formats/canvas.h"
 #include "base/formats/json.h"
 #include "base/text.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/files/files.h"
 #include "base/formats/json.h"
 #include "base/formats/json_member.h"
 #include "base/text.h"

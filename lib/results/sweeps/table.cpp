@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <ostream>
 
 #include "base/error.h"
 #include "base/formats/csv.h"
-#include "base/formats/table.h"
 #include "base/text.h"
 #include "results/sweeps/table_json.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/files/glob.h"
@@ -28,21 +27,6 @@ bool is_system_name(const std::string& name) {
       "lost+found"};
   return kNames.contains(name);
 }
-
-}  // namespace
-
-bool is_hidden_name(const std::string& name) {
-  return name.starts_with('.') || is_system_name(name);
-}
-
-bool has_image_ending(const fs::path& path) {
-  static const std::set<std::string> kEndings{
-      ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png", ".bmp",  ".gif",  ".tga",  ".psd", ".ppm",
-      ".pgm", ".pbm",  ".pfm", ".pnm",  ".webp", ".tif", ".tiff", ".heic", ".avif", ".dcm"};
-  return kEndings.contains(to_lower(path.extension().string()));
-}
-
-namespace {
 
 bool hidden(const fs::path& path) { return is_hidden_name(path.filename().string()); }
 
@@ -163,10 +147,6 @@ std::string parent_name(const std::string& path) {
   return fs::path(path).parent_path().filename().string();
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the result of sub_folders() and the folders that systems make for themselves.
 std::vector<std::string> list_folders(const fs::path& path) {
   if (const auto place = find_zip_place(path)) return sub_folders(*place);
@@ -190,7 +170,61 @@ bool holds_image_files(const fs::path& folder) {
   return false;
 }
 
+std::string describe_place(const fs::path& path) {
+  const auto place = find_zip_place(path);
+  return place ? describe(*place) : path.string();
+}
+
+// The folders of each class: one, and others whose names are the same in another Unicode form.
+using ClassFolders = std::vector<std::set<fs::path>>;
+
+// Adds a note on the other folders. Throws DataError for a folder with images that is not a
+// class.
+ClassFolders divide_into_classes(const fs::path& root, const std::vector<std::string>& classes,
+                                 const std::map<std::string, std::int32_t>& labels,
+                                 ImageList& list) {
+  ClassFolders folders(classes.size());
+  std::vector<std::string> unused;
+  for (const std::string& name : list_folders(root)) {
+    if (const auto found = labels.find(name); found != labels.end() && !is_system_name(name)) {
+      folders[found->second].insert(root / name);
+    } else if (is_system_name(name) || !holds_images(root / name)) {
+      unused.push_back(name);
+    } else {
+      throw DataError(describe_place(root / name), "is not a class: the classes are ",
+                      list_classes(classes), describe_similar_class(name, classes),
+                      "; name it in data.classes or move it elsewhere");
+    }
+  }
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    // Some file systems find a folder by each Unicode form of its name.
+    const fs::path folder = root / classes[label];
+    if (folders[label].empty() && fs::exists(folder)) folders[label].insert(folder);
+  }
+  if (!unused.empty()) {
+    list.note_left_aside(
+        concat(list.source, ": ", unused.size(),
+               unused.size() == 1 ? " folder is not used as a class, because it contains no images "
+                                    "or was made by a system: "
+                                  : " folders are not used as classes, because they contain no "
+                                    "images or were made by a system: ",
+               join_first(unused, 6)));
+  }
+  return folders;
+}
+
 }  // namespace
+
+bool is_hidden_name(const std::string& name) {
+  return name.starts_with('.') || is_system_name(name);
+}
+
+bool has_image_ending(const fs::path& path) {
+  static const std::set<std::string> kEndings{
+      ".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png", ".bmp",  ".gif",  ".tga",  ".psd", ".ppm",
+      ".pgm", ".pbm",  ".pfm", ".pnm",  ".webp", ".tif", ".tiff", ".heic", ".avif", ".dcm"};
+  return kEndings.contains(to_lower(path.extension().string()));
+}
 
 std::vector<std::string> sub_folders(const fs::path& path) {
   std::vector<std::string> names = list_folders(path);
@@ -258,53 +292,6 @@ std::string describe_folder_links(const std::string& source, const FolderContent
   if (line.empty()) return "";
   return line + "; put the images there, or make the folder of a class the link";
 }
-
-namespace {
-
-std::string describe_place(const fs::path& path) {
-  const auto place = find_zip_place(path);
-  return place ? describe(*place) : path.string();
-}
-
-// The folders of each class: one, and others whose names are the same in another Unicode form.
-using ClassFolders = std::vector<std::set<fs::path>>;
-
-// Adds a note on the other folders. Throws DataError for a folder with images that is not a
-// class.
-ClassFolders divide_into_classes(const fs::path& root, const std::vector<std::string>& classes,
-                                 const std::map<std::string, std::int32_t>& labels,
-                                 ImageList& list) {
-  ClassFolders folders(classes.size());
-  std::vector<std::string> unused;
-  for (const std::string& name : list_folders(root)) {
-    if (const auto found = labels.find(name); found != labels.end() && !is_system_name(name)) {
-      folders[found->second].insert(root / name);
-    } else if (is_system_name(name) || !holds_images(root / name)) {
-      unused.push_back(name);
-    } else {
-      throw DataError(describe_place(root / name), "is not a class: the classes are ",
-                      list_classes(classes), describe_similar_class(name, classes),
-                      "; name it in data.classes or move it elsewhere");
-    }
-  }
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    // Some file systems find a folder by each Unicode form of its name.
-    const fs::path folder = root / classes[label];
-    if (folders[label].empty() && fs::exists(folder)) folders[label].insert(folder);
-  }
-  if (!unused.empty()) {
-    list.note_left_aside(
-        concat(list.source, ": ", unused.size(),
-               unused.size() == 1 ? " folder is not used as a class, because it contains no images "
-                                    "or was made by a system: "
-                                  : " folders are not used as classes, because they contain no "
-                                    "images or were made by a system: ",
-               join_first(unused, 6)));
-  }
-  return folders;
-}
-
-}  // namespace
 
 ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes,
                       const Progress& progress) {

@@ -1,8 +1,6 @@
 #include "data/images/listing/missing_files.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <vector>
 
 #include "base/error.h"
 #include "base/process/shell.h"
