@@ -341,4 +341,8 @@ Graph build_model(const config::Model& model, const config::Data& data, const Sa
   return graph;
 }
 
+Graph build_model(const config::Config& config, const SampleSpec& sample) {
+  return build_model(config.model, config.data, sample, config.seed);
+}
+
 }  // namespace trainer::model

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/sections/data.h"
-#include "config/sections/model.h"
+#include "config/config.h"
 #include "graph/graph.h"
 
 namespace trainer::model {
@@ -27,5 +26,6 @@ struct SampleSpec {
 // ConfigError with every mistake that can be found.
 graph::Graph build_model(const config::Model& model, const config::Data& data,
                          const SampleSpec& sample, std::uint64_t seed);
+graph::Graph build_model(const config::Config& config, const SampleSpec& sample);
 
 }  // namespace trainer::model

@@ -36,7 +36,6 @@ Machine inspect(const std::string& instruction_set) {
   return machine;
 }
 
-// Keeps a thread, which runs the first lane of a replica while it launches, on the replica's cores.
 // The streams of the CPU: work is done before the call that enqueues it returns.
 class DoneEvent final : public Event {
  public:
@@ -57,6 +56,7 @@ class CpuStream final : public Stream {
   void synchronize() override {}
 };
 
+// Keeps a thread, which runs the first lane of a replica while it launches, on the replica's cores.
 class PinnedThread final : public ThreadBinding {
  public:
   explicit PinnedThread(std::span<const int> cores) : pinned_(cores) {}

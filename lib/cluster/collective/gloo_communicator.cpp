@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "cluster/collective/direct.h"
 #include "cluster/collective/gloo_context.h"
-#include "cluster/collective/halving_doubling.h"
 #include "cluster/collective/reduce.h"
 #include "cluster/collective/tree_sum.h"
 #include "cluster/transport/transport.h"

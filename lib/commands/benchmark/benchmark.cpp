@@ -293,8 +293,7 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
   if (arguments.input_only) {
     result = measure_input(*data.train, config, arguments.seconds, arguments.normalize);
   } else {
-    const graph::Graph model =
-        model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+    const graph::Graph model = model::build_model(config, train::sample_spec(data));
     context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
     using Use = engine::Use;
     engine::Engine engine(model, config, engine::open_backends(config, platform),

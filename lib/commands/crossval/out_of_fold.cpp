@@ -22,8 +22,7 @@ FoldResult OutOfFold::add_fold(const Path& run, std::int64_t fold,
   const inference::OpenedSplit split{Split::kValidation,
                                      inference::open_split(opened, Split::kValidation)};
   opening.warn(hooks::left_out(split.files(), split.split));
-  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                train::sample_spec(split.data), opened.config.seed);
+  const graph::Graph model = model::build_model(opened.config, train::sample_spec(split.data));
   engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),
                         engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);

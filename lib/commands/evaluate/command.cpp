@@ -36,8 +36,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   const inference::OpenedSplit split = inference::open_split_or_default(
       opened, goal ? Split::kValidation : parse_split(arguments.split));
   context.warn(hooks::left_out(split.files(), split.split));
-  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                train::sample_spec(split.data), opened.config.seed);
+  const graph::Graph model = model::build_model(opened.config, train::sample_spec(split.data));
   engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),
                         engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);

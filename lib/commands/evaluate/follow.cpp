@@ -87,9 +87,8 @@ class CheckpointEvaluator {
       : config_(trained.config),
         split_(split),
         data_(inference::open_split(trained, split)),
-        engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
-                                   config_.seed),
-                config_, engine::open_backends(config_, trained.platform), engine::Use::kEvaluate) {
+        engine_(model::build_model(config_, train::sample_spec(data_)), config_,
+                engine::open_backends(config_, trained.platform), engine::Use::kEvaluate) {
     const std::string line = hooks::left_out(data_.files(split_).get(), split_);
     if (!line.empty()) trained.warn(line);
   }

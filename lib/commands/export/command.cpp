@@ -68,8 +68,7 @@ int execute(const ExportArguments& arguments, const Context& context) {
   inference::OpenedModel opened = open_model(arguments, context);
   ExportedTemperature temperature;
   if (!arguments.uncalibrated) temperature.value = inference::find_temperature(opened, false);
-  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                inference::sample_spec(opened), opened.config.seed);
+  const graph::Graph model = model::build_model(opened.config, inference::sample_spec(opened));
   if (format == "keras_h5") {
     const config::Model& config = opened.config.model;
     if (temperature.value != 1) {

@@ -54,8 +54,7 @@ RangeTest test_rates(const FindArguments& arguments, config::Config config,
   const backend::Platform platform = backend::read_platform(context.environment);
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   context.warn(train::resolve_normalize(config, data));
-  const graph::Graph model =
-      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  const graph::Graph model = model::build_model(config, train::sample_spec(data));
   context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
   engine::Engine engine(model, config, engine::open_backends(config, platform),
                         engine::Use::kTrain);

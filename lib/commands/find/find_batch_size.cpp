@@ -26,8 +26,7 @@ BatchSizes::Point measure_one(config::Config config, const backend::Platform& pl
   config.train.batch_size = batch_size;
   config.data.synthetic.train_samples = 2 * batch_size * config.parallel.replicas;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  const graph::Graph model =
-      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  const graph::Graph model = model::build_model(config, train::sample_spec(data));
   engine::Engine engine(model, config, engine::open_backends(config, platform),
                         engine::Use::kTrain);
   engine.initialise(config.seed);
@@ -47,8 +46,7 @@ void plan_largest(const config::Config& config, const backend::Platform& platfor
   planned.data.synthetic.train_samples = 2 * config.parallel.replicas;
   planned.train.batch_size = 1;
   const data::Datasets data = train::open_training_data(planned, Split::kTrain);
-  const graph::Graph model =
-      model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
+  const graph::Graph model = model::build_model(planned, train::sample_spec(data));
   planned.train.batch_size = config::BatchSize::automatic();
   sizes.fit = train::resolve_batch_size(planned, platform, model, 0).text;
   sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);

@@ -12,7 +12,7 @@ namespace trainer::commands {
 namespace {
 
 constexpr std::int64_t kMaxSmallMessageBytes =
-    16 << 10;  // exchanged whole: cluster/collective/halving_doubling.cpp
+    16 << 10;  // exchanged whole: cluster/collective/tree_sum.cpp
 
 struct Quantity {
   double value = 0;

@@ -190,7 +190,7 @@ PlannedData plan_data(config::Config& config) {
 
 std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data) {
   if (!data.sample) return std::nullopt;
-  return model::build_model(config.model, config.data, *data.sample, config.seed);
+  return model::build_model(config, *data.sample);
 }
 
 std::int64_t workers_in_step(const cluster::Identity& who) {

@@ -26,8 +26,7 @@ int execute(const ProfileArguments& arguments, const Context& context) {
   const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
   profile.limits.peak_flops =
       measure_peak(config, platform) * static_cast<double>(config.parallel.replicas);
-  const graph::Graph model =
-      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  const graph::Graph model = model::build_model(config, train::sample_spec(data));
   engine::Engine engine(model, config, engine::open_backends(config, platform),
                         engine::Use::kTrain);
   engine.initialise(config.seed);

@@ -289,8 +289,7 @@ int execute(const VerifyArguments& arguments, const Context& context) {
   config::Config config = load(arguments, context).config;
   const data::Datasets data = train::open_training_data(config);
   context.warn(train::resolve_normalize(config, data));
-  const graph::Graph model =
-      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  const graph::Graph model = model::build_model(config, train::sample_spec(data));
   VerifyOptions options = arguments.options;
   options.platform = backend::read_platform(context.environment);
   context.warn(train::resolve_batch_size(config, options.platform, model, data.train->size()));

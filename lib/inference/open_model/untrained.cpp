@@ -57,7 +57,7 @@ std::optional<data::Datasets> open_any_split(const config::Config& config, std::
 
 // How many classes a model has whose config names none.
 std::int64_t count_classes(const config::Config& config, const model::SampleSpec& sample) {
-  const graph::Graph model = model::build_model(config.model, config.data, sample, config.seed);
+  const graph::Graph model = model::build_model(config, sample);
   const Shape& logits = model[model.outputs[0]].shape;
   const std::int64_t outputs = logits[logits.rank() - 1];
   const bool one_logit =
@@ -177,8 +177,7 @@ OpenedModel open_untrained(const std::string& path, const std::string& weights,
   opened.platform = backend::read_platform(options.environment);
   model::check_weights_exist(opened.config.model, options.environment);
   take_samples(opened);
-  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                sample_spec(opened), opened.config.seed);
+  const graph::Graph model = model::build_model(opened.config, sample_spec(opened));
   model::Import import = model::import_weights(model, opened.config.model);
   opened.file.tensors = initial_tensors(model, opened.config, std::move(import.tensors));
   report_weights(opened, model, import.report);

@@ -22,9 +22,8 @@ FeatureEngine make_feature_engine(const OpenedModel& opened,
                                   const std::vector<PredictionInput>& inputs,
                                   const std::string& layer) {
   const config::Config& config = opened.config;
-  const model::FeatureModel model = model::cut_at_features(
-      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed),
-      layer);
+  const model::FeatureModel model =
+      model::cut_at_features(model::build_model(config, sample_spec(opened, inputs)), layer);
   FeatureEngine features;
   features.layer = model.layer;
   features.shape = model.shape;

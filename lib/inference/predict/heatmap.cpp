@@ -97,8 +97,7 @@ HeatmapMaker::HeatmapMaker(const OpenedModel& opened, const std::vector<Predicti
     return;
   }
   const config::Config& config = opened.config;
-  const graph::Graph model =
-      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
+  const graph::Graph model = model::build_model(config, sample_spec(opened, inputs));
   backend_ = open_cpu(config);
   activation_ = std::make_unique<engine::ClassActivation>(
       model, config, model::find_feature_map(model, layer), *backend_);

@@ -112,8 +112,7 @@ model::SampleSpec sample_spec(const OpenedModel& opened,
 std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
                                             const std::vector<PredictionInput>& inputs) {
   const config::Config& config = opened.config;
-  const graph::Graph model =
-      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
+  const graph::Graph model = model::build_model(config, sample_spec(opened, inputs));
   auto engine = std::make_unique<engine::Engine>(
       model, config, engine::open_backends(config, opened.platform), engine::Use::kPredict);
   engine->load(opened.file, opened.path);

@@ -35,7 +35,7 @@ graph::Graph build(const config::Config& config, const model::SampleSpec& sample
                    std::size_t stage) {
   const config::Config changed = stage_config(config, stage);
   try {
-    return model::build_model(changed.model, changed.data, sample, changed.seed);
+    return model::build_model(changed, sample);
   } catch (const ConfigError& error) {
     if (stage == 0) throw;
     std::vector<Diagnostic> diagnostics = error.diagnostics();
