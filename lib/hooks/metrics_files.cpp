@@ -8,6 +8,8 @@
 #include "hooks/formats/row_file.h"
 #include "hooks/hooks.h"
 #include "hooks/summary_window.h"
+#include "results/metrics.h"
+#include "results/write_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -20,17 +22,9 @@ using Columns = std::vector<std::string>;
 // median over the ranks.
 const Columns& columns() {
   static const Columns kColumns = [] {
-    Columns all{"step",
-                "epoch",
-                "split",
-                "loss",
-                "accuracy",
-                "learning_rate",
-                "images_per_second",
-                "wait_share",
-                "seconds",
-                "steps_per_second",
-                "top_k_accuracy"};
+    Columns all;
+    const Json row = results::to_json(results::MetricsRow());
+    for (const auto& [key, value] : row.items()) all.push_back(key);
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       all.push_back(engine::column_name(phase));
     }
@@ -159,19 +153,11 @@ class MetricsFilesHook : public Hook {
 
   Request on_evaluation(const Evaluation& e) override {
     if (!window_.empty()) write_window();  // so that the evaluation has a row of the same step
-    Json row = {{"step", e.step},
-                {"epoch", e.epoch},
-                {"split", to_string(e.split)},
-                {"loss", e.metrics.loss},
-                {"accuracy", e.metrics.accuracy},
-                {"learning_rate", nullptr},
-                {"images_per_second", nullptr},
-                {"wait_share", nullptr},
-                {"seconds", e.seconds},
-                {"steps_per_second", nullptr},
-                {"top_k_accuracy", nullptr}};
-    for (const auto& [key, value] : engine::named_metrics(e.metrics)) row[key] = value;
-    write(row);
+    results::MetricsRow row{e.step, e.epoch, e.split, e.metrics.loss, e.metrics.accuracy};
+    row.seconds = e.seconds;
+    Json values = results::to_json(row);
+    for (const auto& [key, value] : engine::named_metrics(e.metrics)) values[key] = value;
+    write(row, std::move(values));
     return Request::kContinue;
   }
 
@@ -183,52 +169,48 @@ class MetricsFilesHook : public Hook {
  private:
   void write_window() {
     const MetricWindow& steps = window_.steps();
-    Json row = {{"step", steps.last().step},
-                {"epoch", steps.last().epoch},
-                {"split", to_string(Split::kTrain)},
-                {"loss", rounded(steps.loss(), 9)},
-                {"accuracy", rounded(steps.accuracy(), 9)},
-                {"learning_rate", rounded(steps.last().learning_rate, 7)},
-                {"images_per_second", steps.images_per_second()},
-                {"wait_share", steps.wait_share()},
-                {"seconds", steps.seconds()},
-                {"steps_per_second", steps.steps_per_second()},
-                {"top_k_accuracy", nullptr}};
+    const results::MetricsRow row{steps.last().step,
+                                  steps.last().epoch,
+                                  Split::kTrain,
+                                  rounded(steps.loss(), 9),
+                                  rounded(steps.accuracy(), 9),
+                                  rounded(steps.last().learning_rate, 7),
+                                  steps.images_per_second(),
+                                  steps.wait_share(),
+                                  steps.seconds(),
+                                  steps.steps_per_second()};
+    Json values = results::to_json(row);
     for (const auto& [column, seconds] : list_step_times(steps.times())) {
-      row[column] = rounded(seconds, 6);
+      values[column] = rounded(seconds, 6);
     }
-    if (const auto straggler = steps.times().straggler()) row["straggler"] = straggler->rank;
+    if (const auto straggler = steps.times().straggler()) values["straggler"] = straggler->rank;
     if (window_.has_servers()) {
-      row["staleness"] = steps.staleness();
-      row["staleness_max"] = steps.staleness_max();
+      values["staleness"] = steps.staleness();
+      values["staleness_max"] = steps.staleness_max();
     }
-    if (const auto gap = window_.take_gap()) row[kGapColumn] = rounded(*gap, 6);
+    if (const auto gap = window_.take_gap()) values[kGapColumn] = rounded(*gap, 6);
     for (const engine::DeviceUse& use : window_.take_uses()) {
       for (const auto& [name, value] : list_device_values(use)) {
-        row[concat(use.device, "_", name)] = rounded(value, 9);
+        values[concat(use.device, "_", name)] = rounded(value, 9);
       }
     }
-    write(row);
+    write(row, std::move(values));
     window_.clear();
   }
 
   // Writes a missing or not finite value as null in JSON and as an empty field in CSV.
-  void write(Json values) {
+  void write(const results::MetricsRow& row, Json values) {
     if (clock_) values[kTime] = utc_time(clock_());
-    Json row;
-    for (const std::string& column : columns_) {
-      row[column] = values.contains(column) ? values[column] : Json();
-    }
-    const auto step = row["step"].get<std::int64_t>();
-    const auto split = row["split"].get<std::string>();
+    Json line;
     Columns fields;
     for (const std::string& column : columns_) {
-      const Json& value = row[column];
+      const Json value = values.contains(column) ? values[column] : Json();
+      line[column] = value;
       const std::string field = value.is_string() ? value.get<std::string>() : value.dump();
       fields.push_back(field == "null" ? "" : field);
     }
-    csv_->add({step, split, join(fields, ",")});
-    jsonl_->add({step, split, row.dump()});
+    csv_->add({row.step, to_string(row.split), join(fields, ",")});
+    jsonl_->add({row.step, to_string(row.split), line.dump()});
   }
 
   SummaryWindow window_;

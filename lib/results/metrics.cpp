@@ -136,6 +136,20 @@ void fields(FieldVisitor& v, SplitMetrics& metrics) {
   fields(v, metrics.confusion);
 }
 
+void fields(FieldVisitor& v, MetricsRow& row) {
+  v("step", row.step, kSteps, "Steps done.");
+  v("epoch", row.epoch, "epochs", "Epochs done.");
+  v("split", row.split, "The split.");
+  v("loss", row.loss, "Mean loss.");
+  v("accuracy", row.accuracy, kShare, "Accuracy.");
+  v("learning_rate", row.learning_rate, "Learning rate of the last step.");
+  v("images_per_second", row.images_per_second, kImagesPerSecond, "Throughput.");
+  v("wait_share", row.wait_share, kShare, "Share of the time spent waiting for data.");
+  v("seconds", row.seconds, kSeconds, "Time since the row before, or of the evaluation.");
+  v("steps_per_second", row.steps_per_second, {"steps/s", 0}, "Rate of the steps.");
+  v("top_k_accuracy", row.top_k_accuracy, kShare, "Share of samples with their class among k.");
+}
+
 void fields(FieldVisitor& v, BestCheckpoint& best) {
   v("metric", best.metric, "The metric by which the checkpoint is the best (run.best).");
   v("value", best.value, "The value of the metric.");

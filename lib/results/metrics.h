@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/split.h"
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/metrics.h"
 #include "engine/metrics/multi_label.h"
@@ -59,6 +60,21 @@ struct SplitMetrics {
 };
 SplitMetrics make_split_metrics(const engine::Metrics& metrics);
 void fields(FieldVisitor& v, SplitMetrics& metrics);
+
+// A row of metrics.csv and metrics.jsonl, with the columns that all runs have; NaN for what a row
+// does not have.
+struct MetricsRow {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t step = 0;
+  double epoch = 0;
+  Split split = Split::kTrain;
+  double loss = kNone, accuracy = kNone, learning_rate = kNone;
+  double images_per_second = kNone, wait_share = kNone;
+  double seconds = kNone;  // the time of the steps since the row before, or of the evaluation
+  double steps_per_second = kNone, top_k_accuracy = kNone;
+  double auc = kNone;  // set for an evaluation; not among the keys, because it is a later column
+};
+void fields(FieldVisitor& v, MetricsRow& row);
 
 // The checkpoint that a run has kept as its best.
 struct BestCheckpoint {

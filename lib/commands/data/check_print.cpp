@@ -8,6 +8,48 @@
 #include "base/text.h"
 #include "results/write_json.h"
 
+namespace trainer::results {
+
+void fields(FieldVisitor& v, data::RelabelCounts& counts) {
+  v("file", counts.file, "The file of data.relabel.");
+  v("changed", counts.changed, "Images with another label.");
+  v("dropped", counts.dropped, "Images that are left out.");
+}
+
+// What all splits have in common, as a line of JSON.
+void fields(FieldVisitor& v, data::DataCheck& check) {
+  std::optional<std::int64_t> grouped, ungrouped, groups;
+  if (!check.group_source.empty()) {
+    grouped = check.grouped_files;
+    ungrouped = check.ungrouped_files;
+    groups = check.groups;
+  }
+  v.event("data");
+  v.derived("clean", check.clean(), "Whether nothing is damaged and nothing is in two splits.");
+  v("classes", check.classes, "The classes or labels.");
+  v("class_order", check.class_order, "What decides their order.");
+  v("conflicts", check.conflicts, "Photos that a split has in several classes.");
+  v("duplicates", check.duplicates, "Equal files in two splits or classes.");
+  v("shared_groups", check.shared_groups, "Groups that several splits have.");
+  v.when_present("relabel", check.relabel, "The changes by data.relabel.");
+  v.when_present("group_source", check.group_source, "The key or option that makes groups.");
+  v.when_present("grouped_files", grouped, "Files in groups.");
+  v.when_present("ungrouped_files", ungrouped, "Files that are groups of their own.");
+  v.when_present("groups", groups, "Groups of several files or one.");
+  v.when_present("group_proposal", check.group_proposal, "The groups that names of files show.");
+  v.when_present("advice", check.advice, "How to keep groups together.");
+}
+
+void fields(FieldVisitor& v, data::ArrayCheck& check) {
+  v.event("data");
+  v.derived("clean", check.clean(), "Whether no samples are shared or in conflict.");
+  v("classes", check.classes, "The classes or labels.");
+  v("shared", check.shared, "Equal samples in two splits.");
+  v("conflicts", check.conflicts, "Equal samples with different labels.");
+}
+
+}  // namespace trainer::results
+
 namespace trainer::commands {
 
 using data::DataCheck;
@@ -124,16 +166,6 @@ std::string to_text(const DataCheck& check) {
 
 constexpr results::Unit kPixels{"pixels", 0};
 
-struct Changes {
-  data::RelabelCounts counts;
-};
-
-void fields(results::FieldVisitor& v, Changes& changes) {
-  v("file", changes.counts.file, "The file of data.relabel.");
-  v("changed", changes.counts.changed, "Images with another label.");
-  v("dropped", changes.counts.dropped, "Images that are left out.");
-}
-
 // A split of images as a line of JSON.
 struct ImageSplit {
   SplitCheck check;
@@ -163,43 +195,12 @@ void fields(results::FieldVisitor& v, ImageSplit& split) {
   v("suspicious", check.suspicious, "Files that are decoded with warnings.");
 }
 
-// What all splits have in common, as a line of JSON.
-struct ImageData {
-  DataCheck check;
-};
-
-void fields(results::FieldVisitor& v, ImageData& data) {
-  DataCheck& check = data.check;
-  std::optional<Changes> relabel;
-  if (check.relabel) relabel = Changes{*check.relabel};
-  std::optional<std::int64_t> grouped, ungrouped, groups;
-  if (!check.group_source.empty()) {
-    grouped = check.grouped_files;
-    ungrouped = check.ungrouped_files;
-    groups = check.groups;
-  }
-  v.event("data");
-  v.derived("clean", check.clean(), "Whether nothing is damaged and nothing is in two splits.");
-  v("classes", check.classes, "The classes or labels.");
-  v("class_order", check.class_order, "What decides their order.");
-  v("conflicts", check.conflicts, "Photos that a split has in several classes.");
-  v("duplicates", check.duplicates, "Equal files in two splits or classes.");
-  v("shared_groups", check.shared_groups, "Groups that several splits have.");
-  v.when_present("relabel", relabel, "The changes by data.relabel.");
-  v.when_present("group_source", check.group_source, "The key or option that makes groups.");
-  v.when_present("grouped_files", grouped, "Files in groups.");
-  v.when_present("ungrouped_files", ungrouped, "Files that are groups of their own.");
-  v.when_present("groups", groups, "Groups of several files or one.");
-  v.when_present("group_proposal", check.group_proposal, "The groups that names of files show.");
-  v.when_present("advice", check.advice, "How to keep groups together.");
-}
-
 std::string to_json(const DataCheck& check) {
   std::string text;
   for (const SplitCheck& split : check.splits) {
     text += results::to_line(ImageSplit{split, check.classes});
   }
-  return text + results::to_line(ImageData{check});
+  return text + results::to_line(check);
 }
 
 std::string to_text(const ArrayCheck& check) {
@@ -253,25 +254,12 @@ void fields(results::FieldVisitor& v, ArraySplit& split) {
   v.when_present("imbalance", imbalance, "Samples of the largest class per one of the smallest.");
 }
 
-// What all splits have in common, as a line of JSON.
-struct ArrayData {
-  ArrayCheck check;
-};
-
-void fields(results::FieldVisitor& v, ArrayData& data) {
-  v.event("data");
-  v.derived("clean", data.check.clean(), "Whether no samples are shared or in conflict.");
-  v("classes", data.check.classes, "The classes or labels.");
-  v("shared", data.check.shared, "Equal samples in two splits.");
-  v("conflicts", data.check.conflicts, "Equal samples with different labels.");
-}
-
 std::string to_json(const ArrayCheck& check) {
   std::string text;
   for (const ArraySplitCheck& split : check.splits) {
     text += results::to_line(ArraySplit{split, check.classes});
   }
-  return text + results::to_line(ArrayData{check});
+  return text + results::to_line(check);
 }
 
 }  // namespace trainer::commands

@@ -53,7 +53,6 @@ RunFiles with_steps_as_metrics(RunFiles run) {
     row.loss = parse_real(step.loss).value_or(NAN);
     row.learning_rate = parse_real(step.learning_rate).value_or(NAN);
     row.images_per_second = static_cast<double>(step.samples) / step.seconds;
-    row.accuracy = NAN;
     run.metrics.push_back(row);
   }
   return run;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,16 +19,6 @@
 #include "results/step_times.h"
 
 namespace trainer::results {
-
-// A row of metrics.csv. What a row does not have is not a number.
-struct MetricsRow {
-  std::int64_t step = 0;
-  double epoch = 0;
-  Split split = Split::kTrain;
-  double loss = 0, accuracy = 0, learning_rate = 0, images_per_second = 0, wait_share = 0;
-  double seconds = 0;  // the time of the steps since the row before, or of the evaluation
-  double auc = std::numeric_limits<double>::quiet_NaN();  // set for an evaluation
-};
 
 // A row of ledger.csv: one step.
 struct LedgerRow {
