@@ -103,9 +103,7 @@ RunLock::RunLock(const Path& run) {
                                               printable(path.string()))
                                      : "";
       throw Error(kExitConfig, name, ": the run folder is in use by ", printable(holder),
-                  "; wait for it to end, stop it, or choose another folder "
-                  "with --run-dir",
-                  remedy);
+                  "; wait for it to end, stop it, or choose another folder with --run-dir", remedy);
     }
     if (!lacks_locks) {
       ::close(fd_);

@@ -192,8 +192,7 @@ Path find_weight_file(const Path& run_or_file) {
 Path find_checkpoints(const Path& run) {
   if (!std::filesystem::exists(run)) {
     throw DataError(run,
-                    "no such file or folder; expected a run folder or a checkpoint "
-                    "(.safetensors)");
+                    "no such file or folder; expected a run folder or a checkpoint (.safetensors)");
   }
   const Path inner = run / "checkpoints";
   return std::filesystem::is_directory(inner) ? inner : run;

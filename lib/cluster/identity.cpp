@@ -81,8 +81,7 @@ Address find_master(const IdentityFlags& flags, const Claim& claim,
     master.port = derive_port(identity.job);
   } else {
     wrong(identity.source,
-          "the port of rank 0 is missing; set MASTER_PORT or give --master "
-          "host:port");
+          "the port of rank 0 is missing; set MASTER_PORT or give --master host:port");
   }
   return master;
 }

@@ -51,8 +51,7 @@ std::string check_pattern(const std::string& text) {
   }
   if (is_bracketed(text)) {
     return "a slice needs a colon, as in \"[1:6]\", and a pattern needs text beside the brackets, "
-           "as "
-           "in \"block[1-6]*\"";
+           "as in \"block[1-6]*\"";
   }
   const std::size_t open = text.rfind('[');
   if (open != std::string::npos && text.find(']', open) == std::string::npos) {

@@ -26,8 +26,7 @@ namespace fs = std::filesystem;
   const std::string expected = (folder / (csv ? "train.csv" : "train")).string();
   if (csv || !is_folder(folder)) {
     throw DataError(expected,
-                    "no such file or folder, needed for the train split; give "
-                    "data.train.path");
+                    "no such file or folder, needed for the train split; give data.train.path");
   }
   if (const auto place = find_zip_place(folder)) {
     throw DataError(data.path,
@@ -90,8 +89,7 @@ void reject_shards_of_splits(const config::Data& data) {
   std::vector<std::string> names;
   for (const auto& [split, name] : examples) names.push_back(name);
   throw DataError(data.path, "contains shards of several splits, e.g. ", join(names),
-                  "; move those of each split into a folder of its own: train, validation, "
-                  "test");
+                  "; move those of each split into a folder of its own: train, validation, test");
 }
 
 }  // namespace

@@ -25,8 +25,7 @@ ConfusionCounts count_confusions(const engine::Confusion& confusion) {
 void fields(FieldVisitor& v, ConfusionCounts& counts) {
   v.when_present(
       "confusion", counts.matrix, kSamples,
-      "A row per true class, with the samples of each predicted class. Left out for many "
-      "classes.");
+      "A row per true class, with the samples of each predicted class. Left out for many classes.");
   v.when_present("top_confusions", counts.top, kSamples,
                  "In place of the matrix of many classes: lists of true class, predicted class and "
                  "samples, the largest counts first.");

@@ -51,9 +51,8 @@ void check_classes(const config::Config& config, std::int64_t classes, bool labe
   }
   throw ConfigError(config.data.loc, "data: there is one class only",
                     config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
-                    ", so that softmax_cross_entropy has nothing to learn; give samples of "
-                    "two classes or more, or check data.classes, data.num_classes and the "
-                    "labels");
+                    ", so that softmax_cross_entropy has nothing to learn; give samples of two "
+                    "classes or more, or check data.classes, data.num_classes and the labels");
 }
 
 // Checks what the engine and the cache of features ask of the models of all stages: names of layers
@@ -94,10 +93,9 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
   }
   throw DataError(
       file.empty() ? labels : file,
-      "its labels are floating-point numbers, one per sample; softmax_cross_entropy takes "
-      "whole numbers of an integer type, the classes from 0 on (NumPy: "
-      "y.astype('int64')), or one number per class. For targets that are not classes give "
-      "model.loss: mean_squared_error");
+      "its labels are floating-point numbers, one per sample; softmax_cross_entropy takes whole "
+      "numbers of an integer type, the classes from 0 on (NumPy: y.astype('int64')), or one number "
+      "per class. For targets that are not classes give model.loss: mean_squared_error");
 }
 
 // Rejects a list whose labels are numbers to be estimated, each of which would be a class.
@@ -244,9 +242,7 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
     if (batch <= memory) return;
     throw ConfigError(loc, key, ": the images of a batch of ", samples, " samples for each of ",
                       config.parallel.replicas, " replicas take ", batch / 1e9,
-                      " GB, but this machine has ", memory / 1e9,
-                      " GB of memory; take at "
-                      "most ",
+                      " GB, but this machine has ", memory / 1e9, " GB of memory; take at most ",
                       static_cast<std::int64_t>(memory / bytes));
   };
   if (is_known) check(config.train.loc, "train.batch_size", config.train.batch_size);

@@ -61,8 +61,7 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   const bool ramp_up = std::holds_alternative<config::RampUpSchedule>(config.schedule.kind);
   if (!parallel.lr_scaling && !ramp_up) {
     throw ConfigError(parallel.loc, "parallel.lr_scaling: must be given with ", who.size,
-                      " workers, whose batch is as many times as large: none, linear or "
-                      "sqrt");
+                      " workers, whose batch is as many times as large: none, linear or sqrt");
   }
   cluster::check_process_count(parallel, who.size);
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;

@@ -119,11 +119,9 @@ void check_outside_data(const Path& folder, const config::Config& config,
     const Path images = fs::weakly_canonical(path);
     const auto [end, inner] = std::mismatch(images.begin(), images.end(), run.begin(), run.end());
     if (end != images.end()) continue;
-    throw ConfigError(config.run.loc, printable(folder.string()), " is or lies in ",
-                      printable(path),
-                      ", whose folders are classes of images; choose a folder elsewhere "
-                      "with ",
-                      option);
+    throw ConfigError(
+        config.run.loc, printable(folder.string()), " is or lies in ", printable(path),
+        ", whose folders are classes of images; choose a folder elsewhere with ", option);
   }
 }
 

@@ -34,8 +34,7 @@ void add_data(CommandLine& line) {
       .needs(suspects);
   command.add_option(
       "--sheet FILE", arguments->sheet,
-      "Write training images as the model gets them, or those of --suspects, to this "
-      "PNG");
+      "Write training images as the model gets them, or those of --suspects, to this PNG");
   command.add_flag("--overwrite", arguments->overwrite, "Replace files that exist");
   command.add_flag("--strict", arguments->strict,
                    "End with an error for warnings, too, such as a photo in two splits or classes");

@@ -72,8 +72,7 @@ void add_evaluate(CommandLine& line) {
       .in_range(0.0, 1.0);
   command.add_option(
       "--positive-class CLASS", arguments->decisions.positive_class,
-      "The class of --curves and --operating-point; of two classes the second when left "
-      "out");
+      "The class of --curves and --operating-point; of two classes the second when left out");
   add_ensemble(command, arguments->ensemble)
       .excludes({"--calibrate", "--curves", "--operating-point", "--abstain", "--thresholds"});
   add_follow(command, *arguments);

@@ -43,8 +43,7 @@ void add_heatmaps(const Command& command, commands::HeatmapOptions& options) {
             options.method = value == "occlusion" ? inference::HeatmapMethod::kOcclusion
                                                   : inference::HeatmapMethod::kGradCam;
           },
-          "grad_cam, or occlusion: how much the probability drops where a patch hides the "
-          "image")
+          "grad_cam, or occlusion: how much the probability drops where a patch hides the image")
       .choices({"grad_cam", "occlusion"})
       .needs(heatmap);
 }

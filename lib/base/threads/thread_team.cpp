@@ -18,8 +18,7 @@ DeviceError no_thread(const std::system_error& error, std::int64_t started, std:
                       const std::string& key) {
   return DeviceError("the system gives only ", started, " of ", wanted, " threads (", error.what(),
                      "); lower ", key,
-                     ", or raise the limit on processes (ulimit -u, pids.max of the "
-                     "container)");
+                     ", or raise the limit on processes (ulimit -u, pids.max of the container)");
 }
 
 ThreadTeam::ThreadTeam(int count, std::function<void(int)> start) : start_(std::move(start)) {

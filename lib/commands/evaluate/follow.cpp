@@ -238,8 +238,7 @@ class RunFollower {
       options_.warn(Notice::note(
           concat(options_.run.string(), ": the run has ended and is evaluated; waiting ",
                  timing_.start_delay_secs,
-                 " seconds for one that resumes it (evaluate.start_delay_secs, "
-                 "--start-delay)")));
+                 " seconds for one that resumes it (evaluate.start_delay_secs, --start-delay)")));
     }
     return false;
   }
@@ -454,10 +453,8 @@ int follow(const EvaluateArguments& arguments, const std::string& run, const Con
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
   if (inference::is_config(run)) {
-    throw ConfigError({},
-                      "--follow waits for the checkpoints of a run; name its folder in "
-                      "place of ",
-                      run);
+    throw ConfigError(
+        {}, "--follow waits for the checkpoints of a run; name its folder in place of ", run);
   }
   FollowOptions options{
       {arguments.overrides, context.environment, context.warn}, run, parse_split(arguments.split)};

@@ -66,8 +66,7 @@ std::string backbones() {
                     code(config::imagenet_weight_file(backbone))});
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
-         "`weights` or "
-         "`~/.keras/models`;\n`trainer weights NAME` downloads it.\n\n" +
+         "`weights` or `~/.keras/models`;\n`trainer weights NAME` downloads it.\n\n" +
          markdown_table({"name", "variant", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
@@ -104,8 +103,7 @@ std::string formats() {
   }
   return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +
          "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "
-         "make a "
-         "tar shard for\n`webdataset` of one.\n";
+         "make a tar shard for\n`webdataset` of one.\n";
 }
 
 std::string exit_codes() {
@@ -200,8 +198,7 @@ std::string output_reference() {
   std::string text =
       "# Reference of outputs\n\nWritten by `trainer explain --outputs`; a test compares the two. "
       "`trainer explain --result NAME` prints a part in\nthe terminal, and `trainer schema "
-      "--result "
-      "NAME` its JSON Schema. Numbers that are not finite are null.\n";
+      "--result NAME` its JSON Schema. Numbers that are not finite are null.\n";
   for (const results::ResultDescription& result : results::list_results()) {
     text += concat("\n## ", result.name, "\n\n", result.meaning, '\n');
     for (const std::vector<ExplainedOutput>& outputs : list_outputs(result.name)) {

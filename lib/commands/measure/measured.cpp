@@ -44,8 +44,7 @@ void check_measured(const std::string& path, const std::vector<model::LayerRow>&
     const auto found = measured.find(key);
     if (found == measured.end()) {
       throw DataError(path, "does not contain the ", key,
-                      " of what was measured: measure this config with trainer "
-                      "benchmark --json");
+                      " of what was measured: measure this config with trainer benchmark --json");
     }
     if (*found == value) continue;
     throw DataError(path, "was measured with ", key, ' ', found->dump(), ", here it is ",

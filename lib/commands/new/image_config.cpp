@@ -24,9 +24,8 @@ void refuse_several_labels(const std::vector<config::Override>& settings) {
       continue;
     }
     throw ConfigError({}, "--set data.csv.", kKey,
-                      ": `trainer new` writes configs of one class per image; give "
-                      "this key and model.loss: binary_cross_entropy in a config of "
-                      "your own");
+                      ": `trainer new` writes configs of one class per image; give this key and "
+                      "model.loss: binary_cross_entropy in a config of your own");
   }
 }
 
@@ -171,8 +170,7 @@ std::string find_config(const std::string& source, const std::vector<config::Ove
   }
   if (kind == inference::SourceKind::kRun) {
     throw ConfigError({}, source,
-                      " is a run; this command takes a config: write one with `trainer "
-                      "new ",
+                      " is a run; this command takes a config: write one with `trainer new ",
                       shell_word(source), " --output FILE`");
   }
   const std::string file = default_output(source);

@@ -155,8 +155,7 @@ std::string backbone_model(const ImageSource& images, const FoundWeights& weight
       "    # learning rate of 1e-4.\n"
       "    freeze: all\n"
       "    batch_norm: eval  # statistics of small batches would spoil those of the weights\n"
-      "  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: "
-      "{units: ",
+      "  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: {units: ",
       images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 

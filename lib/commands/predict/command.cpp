@@ -180,11 +180,9 @@ std::vector<inference::PredictionInput> open_validation_inputs(
   try {
     return inference::open_prediction_inputs(opened, {}, Split::kValidation, false);
   } catch (const data::MissingSplit&) {
-    throw ConfigError({},
-                      "--abstain finds the confidence on the validation split, and the "
-                      "data of ",
-                      printable(opened.path),
-                      " has none; name one with --set data.validation.path=PLACE");
+    throw ConfigError(
+        {}, "--abstain finds the confidence on the validation split, and the data of ",
+        printable(opened.path), " has none; name one with --set data.validation.path=PLACE");
   }
 }
 

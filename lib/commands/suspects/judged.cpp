@@ -126,10 +126,9 @@ std::vector<inference::PredictionInput> open_validation(const inference::OpenedM
     const data::Datasets data = inference::open_undivided_training_data(opened);
     if (inference::is_same_training_data(opened, *data.train)) throw;
     throw DataError(opened.path,
-                    "the training data is not what it was when the run was trained, and "
-                    "validation is a part of it, so that nothing shows which images the run has "
-                    "not seen. Restore the data, train again, or give the folder of `trainer "
-                    "crossval`");
+                    "the training data is not what it was when the run was trained, and validation "
+                    "is a part of it, so that nothing shows which images the run has not seen. "
+                    "Restore the data, train again, or give the folder of `trainer crossval`");
   }
 }
 

@@ -23,8 +23,7 @@ std::string yaml_string(const std::string& text) {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::type_error&) {
     throw ConfigError({}, "--launcher kubernetes: '", text,
-                      "' is not UTF-8, so that a manifest cannot hold it; choose "
-                      "another name");
+                      "' is not UTF-8, so that a manifest cannot hold it; choose another name");
   }
 }
 

@@ -292,8 +292,7 @@ Downloaded download(const Download& what, const DownloadProgress& progress) {
   fs::create_directories(what.file.parent_path(), error);
   if (error) {
     throw DataError(what.file.parent_path().string(), "cannot be made: ", error.message(),
-                    "; name a folder that can be written in the environment variable "
-                    "WEIGHTS_DIR");
+                    "; name a folder that can be written in the environment variable WEIGHTS_DIR");
   }
   result.file = what.file;
   if (fs::exists(what.file)) {

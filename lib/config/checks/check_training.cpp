@@ -49,9 +49,7 @@ void check_validation(Checks& checks, const char* path) {
   const bool finds_splits = is_image_format(data.format) || holds_arrays(data.format);
   const bool may_be_found = finds_splits && !data.path.empty();
   if (divides_training_samples(data) || data.validation.given() || may_be_found) return;
-  checks.report(path,
-                "needs validation samples: give data.validation or "
-                "data.validation_split");
+  checks.report(path, "needs validation samples: give data.validation or data.validation_split");
 }
 
 void check_plateau(Checks& checks, const ReduceOnPlateauSchedule& plateau) {
@@ -183,8 +181,7 @@ void check_strategy(Checks& checks) {
     return;
   }
   const std::string with =
-      "with parallel.strategy: parameter_server, whose workers do not wait "
-      "for each other; ";
+      "with parallel.strategy: parameter_server, whose workers do not wait for each other; ";
   if (parallel.replicas > 1) {
     checks.report("parallel.replicas",
                   concat("must be 1 ", with, "start more workers; found ", parallel.replicas));

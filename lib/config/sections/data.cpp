@@ -80,8 +80,7 @@ void fields(FieldVisitor& v, Data& s) {
   v("format", s.format,
     "Format of the images and labels: idx (files of MNIST), npz (arrays of NumPy), cifar, "
     "tfrecord, webdataset, image_folder (a folder per class), csv (lists of files), digits (a "
-    "small data set "
-    "of the program) or synthetic (random numbers).");
+    "small data set of the program) or synthetic (random numbers).");
   v("path", s.path,
     "Folder of all splits: folders (csv: files) named train or training; validation, val, valid or "
     "dev; test, testing or eval, in any case, alone or as a word of a name such as seg_train; or "

@@ -285,8 +285,7 @@ static void fields(FieldVisitor& v, RepeatLayer& s) {
     count_up_to(kMaxRounds).unless_empty());
   v("over", s.over,
     "Variables and their value in each round: with {size: [64, 128]} there are two rounds, in "
-    "which "
-    "filters: $size is 64 and then 128.",
+    "which filters: $size is 64 and then 128.",
     any().unless_empty());
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
     any().items(1).recursive().unless_empty().not_empty());

@@ -243,8 +243,7 @@ class Builder : public YAML::EventHandler {
     for (const Node& base : maps) {
       if (base.kind != Node::Kind::kMap) {
         report(source.loc,
-               "the merge key '<<' expects a map or a list of maps, such as '<<: *base', "
-               "found " +
+               "the merge key '<<' expects a map or a list of maps, such as '<<: *base', found " +
                    describe(base));
         continue;
       }

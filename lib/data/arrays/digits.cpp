@@ -194,9 +194,8 @@ bool is_missing(const Path& folder, const std::string& stem, const std::string& 
   }
   throw DataError(
       found.string(),
-      "belongs to another data set, whose file of images or labels is missing; "
-      "format: digits would mix both. Put the missing file back, or give format: digits "
-      "another data.path");
+      "belongs to another data set, whose file of images or labels is missing; format: digits "
+      "would mix both. Put the missing file back, or give format: digits another data.path");
 }
 
 // The contents of the two IDX files of a split.

@@ -25,10 +25,9 @@ constexpr std::size_t kMaxArrayNames = 12;  // names of arrays in a message
 
 [[noreturn]] void throw_missing(const Path& path, Split split) {
   throw DataError(path.string(), "no such file, needed for the ", to_string(split),
-                  " split. Fetch the data set (datasets/mnist.sh, "
-                  "datasets/fashion_mnist.sh), or name the folder that holds it with "
-                  "data.path or the variable that the config uses (MNIST_DIR, "
-                  "FASHION_MNIST_DIR)");
+                  " split. Fetch the data set (datasets/mnist.sh, datasets/fashion_mnist.sh), or "
+                  "name the folder that holds it with data.path or the variable that the config "
+                  "uses (MNIST_DIR, FASHION_MNIST_DIR)");
 }
 
 // Returns the starts of the names of a split's files, the usual one first.
@@ -112,8 +111,7 @@ Opened open_npz_split(const config::Data& config, Split split) {
     if (files.images.empty() && files.labels.empty() && split != Split::kTrain) return nullptr;
     if (files.images.empty() || files.labels.empty()) {
       throw ConfigError(files.given() ? files.loc : config.loc, "data.", to_string(split),
-                        ": give `path` of an .npz file, or "
-                        "`images` and `labels` as .npy files");
+                        ": give `path` of an .npz file, or `images` and `labels` as .npy files");
     }
     for (const std::string& file : {files.images, files.labels}) {
       if (!std::filesystem::exists(file)) throw_missing(file, split);
@@ -279,8 +277,7 @@ void check_channel_order(const config::Data& config, const Shape& image) {
       config.loc, "data: the images of ",
       config.path.empty() ? "the arrays" : printable(config.path), " are ", to_string(image),
       ", which looks like channels first, but the order is ",
-      "[height, width, channels]: save images.transpose(0, 2, 3, 1) (NumPy). If the images "
-      "are ",
+      "[height, width, channels]: save images.transpose(0, 2, 3, 1) (NumPy). If the images are ",
       counted(image[0], "row"), " of ", image[1], " pixels with ", image[2],
       " channels, state it with model.input: [", image[0], ", ", image[1], ", ", image[2], "]");
 }

@@ -64,8 +64,7 @@ const Magic* find_magic(EncodedBytes file) {
 
 [[noreturn]] void reject_kind(const std::string& path, const char* kind) {
   throw DataError(path, "is a ", kind,
-                  " file, which is not supported; convert it to PNG or JPEG, for example "
-                  "with ",
+                  " file, which is not supported; convert it to PNG or JPEG, for example with ",
                   std::string_view(kind) == "DICOM" ? "DCMTK: dcm2img +oj +Wm FILE NEW.jpg"
                                                     : "ImageMagick: magick FILE NEW.png");
 }

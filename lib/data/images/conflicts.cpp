@@ -125,8 +125,7 @@ void check_classes(const ImageList& list, const std::vector<bool>& is_left_out,
   if (list.label_sets) {
     if (std::ranges::find(is_left_out, false) != is_left_out.end()) return;
     throw DataError(list.source, "data.on_conflict: ", spell(data.on_conflict),
-                    " leaves no file; correct the labels, or set "
-                    "data.on_conflict: keep");
+                    " leaves no file; correct the labels, or set data.on_conflict: keep");
   }
   std::vector<std::int64_t> files(classes.size()), kept(classes.size());
   for (std::size_t i = 0; i < list.files.size(); ++i) {

@@ -32,8 +32,7 @@ OpenedModel open_model(const ModelSource& source, const OpenOptions& options) {
     if (source.checkpoint != results::CheckpointChoice::kDefault || source.average) {
       const std::string option = source.average ? "average" : to_string(source.checkpoint);
       throw ConfigError({}, "--", option, " is of a run, and ", source.path,
-                        " is a config, whose model is not trained; name the folder of "
-                        "a run");
+                        " is a config, whose model is not trained; name the folder of a run");
     }
     return open_untrained(source.path, source.weights, options);
   }

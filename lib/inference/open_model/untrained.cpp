@@ -70,9 +70,7 @@ void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
   const config::Config& config = opened.config;
   std::optional<model::SampleSpec> sample = train::expected_sample(config);
   if (!sample) {
-    throw DataError(opened.path,
-                    "has no size of its images, and its data cannot be opened "
-                    "(",
+    throw DataError(opened.path, "has no size of its images, and its data cannot be opened (",
                     reason, "); give data.resize or model.input");
   }
   opened.classes = config.data.classes;

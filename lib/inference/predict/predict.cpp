@@ -36,8 +36,7 @@ void check_shape(const OpenedModel& opened, const PredictionInput& input) {
   if (!opened.image_shape || shape == *opened.image_shape) return;
   throw DataError(input.name, "holds images of shape ", to_string(shape), ", but the model of ",
                   opened.path, " takes ", to_string(*opened.image_shape),
-                  ". Arrays are [images, height, width, channels] or [images, "
-                  "height, width]");
+                  ". Arrays are [images, height, width, channels] or [images, height, width]");
 }
 
 }  // namespace

@@ -14,8 +14,7 @@ namespace {
 
 [[noreturn]] void wrong_axis(const std::string& text) {
   throw ConfigError({}, "--over ", text,
-                    ": expected key=value,value,..., e.g. --over "
-                    "train.batch_size=32,64");
+                    ": expected key=value,value,..., e.g. --over train.batch_size=32,64");
 }
 
 // The parts between separators that stand outside brackets and quotes.

@@ -36,8 +36,7 @@ std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
   const std::string path = checkpoint_folder(job.run).string();
   if (!file && !warnings.empty()) {
     throw DataError(path, "none of the ", warnings.size(),
-                    " checkpoints can be used; repair one, or start anew with "
-                    "--overwrite");
+                    " checkpoints can be used; repair one, or start anew with --overwrite");
   }
   if (!file) job.warn(Notice::note("no checkpoint in " + path + ": starting anew"));
   return file;

@@ -23,9 +23,8 @@ GroupPattern::GroupPattern(const std::string& source, const std::string& pattern
     : pattern_(std::make_unique<re2::RE2>(pattern, make_pattern_options())) {
   if (pattern_->ok()) return;
   throw ConfigError({}, source, " '", printable(pattern), "': ", pattern_->error(),
-                    "; it takes the syntax of RE2 "
-                    "(https://github.com/google/re2/wiki/Syntax), which has no "
-                    "back-references and no look-around");
+                    "; it takes the syntax of RE2 (https://github.com/google/re2/wiki/Syntax), "
+                    "which has no back-references and no look-around");
 }
 
 GroupPattern::~GroupPattern() = default;
@@ -50,8 +49,7 @@ void assign_groups(const config::Data& data, ImageList& list) {
 void check_groups(const config::Data& data, const ImageList& train) {
   if (!train.missing_groups.empty()) {
     throw ConfigError(data.loc, train.missing_groups,
-                      ". A regular expression on paths needs parentheses, e.g. "
-                      "'(person\\d+)'");
+                      ". A regular expression on paths needs parentheses, e.g. '(person\\d+)'");
   }
   if (data.group_by.empty() || train.files.empty()) return;
   const ListedFile& first = train.files.front();

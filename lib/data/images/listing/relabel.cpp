@@ -73,8 +73,7 @@ void check_classes_kept(const std::string& file, const ImageList& list,
   if (emptied.empty()) return;
   throw DataError(file, "leaves no training image of the ",
                   emptied.size() == 1 ? "class " : "classes ", join_first(emptied, kMaxNames),
-                  "; to remove a class, move its images or change the list of images "
-                  "(",
+                  "; to remove a class, move its images or change the list of images (",
                   list.source, "), or correct the labels of data.relabel");
 }
 
