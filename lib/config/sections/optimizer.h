@@ -92,7 +92,6 @@ struct Optimizer {
   std::int64_t accumulate = 1;             // batches summed into one update
   std::vector<LearningRateMultiplier> learning_rate_multiplier;
   std::vector<ParameterPattern> exclude_from_weight_decay;
-  // The learning rate of each group of layers, by depth, is that of the next group times this.
   std::optional<double> layer_decay;
   std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
   SourceLoc loc;

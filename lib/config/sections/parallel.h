@@ -38,8 +38,6 @@ struct Parallel {
   // hold the parameters, and workers do not wait for each other. Without a cluster, both mean one
   // process.
   enum class Strategy { kAllReduce, kParameterServer } strategy = Strategy::kAllReduce;
-  // With kParameterServer: a gradient is dropped if there were more updates than this since its
-  // parameters were pulled; without a value, never.
   std::optional<std::int64_t> max_staleness;
   DeviceKind device = DeviceKind::kAuto;
   // On the CPU, a number or list gives the number of replicas only, and kAll leaves it to
@@ -49,13 +47,9 @@ struct Parallel {
   // to the number of `gpus` if that is known.
   std::int64_t replicas = 1;
   enum class LrScaling { kNone, kLinear, kSqrt };
-  // Scales the optimizer's learning rate by the number of replicas; required for more than one.
   std::optional<LrScaling> lr_scaling;
-  // Divides the samples of an epoch. kSample: every replica of every process takes its part of each
-  // batch. kOff: every replica uses all samples, in its own order.
   enum class Shard { kSample, kOff } shard = Shard::kSample;
   bool evaluate = true;  // true: all replicas and processes evaluate; false: rank 0 alone
-  // kOrdered: the same bits for any number of replicas and lanes of the same global batch.
   enum class Reduction { kFast, kOrdered } reduction = Reduction::kFast;
   std::int64_t micro_batches = 8;   // number per global batch, with kOrdered; a power of two
   std::optional<double> bucket_mb;  // MiB of gradients reduced at once; chosen when left out

@@ -16,7 +16,6 @@ struct Run {
   std::string dir;  // runs/<name> when empty
   Duration checkpoint_every{1, Duration::Unit::kEpochs};
   std::int64_t keep = 2;
-  // The metric whose best checkpoint is kept too; "" for none.
   std::string best = "validation/accuracy";
   Duration log_every{10, Duration::Unit::kSteps};
   Duration summary_every{10, Duration::Unit::kSteps};  // TensorBoard and metrics files

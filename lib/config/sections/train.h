@@ -77,7 +77,6 @@ struct Train {
   std::optional<double> epochs;  // one of epochs and max_steps is required
   std::optional<std::int64_t> max_steps;
   BatchSize batch_size = 32;
-  // MiB that `batch_size: auto` may fill on each replica's device; chosen when left out.
   std::optional<double> memory_mb;
   Precision precision = Precision::kFloat32;
   std::optional<LossScale> loss_scale;  // kFloat16 only; dynamic when left out
