@@ -68,7 +68,7 @@ TEST_CASE("kernels in bfloat16: vectors round like float_to_bfloat16(), NaN incl
     const std::vector<simd::BFloat16> x(kCount);
     std::vector<simd::BFloat16> y(kCount);
     const auto blocks = static_cast<std::int64_t>(kCount) / kernels.block;
-    kernels.bf16.scale_shift(
+    simd::find_kernels<simd::Typed<simd::BFloat16>>(kernels).scale_shift(
         {1, blocks, 1}, x.data(),
         {zeros.data(), zeros.data(), b.data(), simd::FusedActivation::kNone, 0}, y.data());
     for (std::size_t i = 0; i < kCount; ++i) {

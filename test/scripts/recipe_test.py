@@ -125,7 +125,7 @@ class FilesOfOps(unittest.TestCase):
                 lowered = self.file_names(folder, ".cpp", r"^void lower\(const (\w+)&.*{")
                 self.assertEqual(set(lowered), set(self.groups(backend)))
                 # Batch norms have no pattern: those of other fused ops leave a part of them to their neighbours.
-                self.assertLessEqual(set(lowered.values()), patterns | {"partial_norm"})
+                self.assertLessEqual(set(lowered.values()), patterns | {"batch_norm"})
 
 
 if __name__ == "__main__":

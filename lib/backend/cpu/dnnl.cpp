@@ -139,31 +139,32 @@ memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
   }
 }
 
-algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output) {
+DnnlEltwise dnnl_eltwise(const graph::Activation& activation) {
   using Kind = graph::Activation::Kind;
+  using enum algorithm;
   switch (activation.kind) {
     case Kind::kLinear:
-      return algorithm::eltwise_linear;
+      return {eltwise_linear, eltwise_linear, 1};
     case Kind::kRelu:
+      return {eltwise_relu, eltwise_relu_use_dst_for_bwd};
     case Kind::kLeakyRelu:
-      return from_output ? algorithm::eltwise_relu_use_dst_for_bwd : algorithm::eltwise_relu;
+      return {eltwise_relu, eltwise_relu_use_dst_for_bwd, activation.alpha};
     case Kind::kRelu6:
-      return from_output ? algorithm::eltwise_clip_v2_use_dst_for_bwd : algorithm::eltwise_clip_v2;
+      return {eltwise_clip_v2, eltwise_clip_v2_use_dst_for_bwd, 0, 6};
     case Kind::kElu:
-      return from_output ? algorithm::eltwise_elu_use_dst_for_bwd : algorithm::eltwise_elu;
+      return {eltwise_elu, eltwise_elu_use_dst_for_bwd, activation.alpha};
     case Kind::kSigmoid:
-      return from_output ? algorithm::eltwise_logistic_use_dst_for_bwd
-                         : algorithm::eltwise_logistic;
+      return {eltwise_logistic, eltwise_logistic_use_dst_for_bwd};
     case Kind::kTanh:
-      return from_output ? algorithm::eltwise_tanh_use_dst_for_bwd : algorithm::eltwise_tanh;
+      return {eltwise_tanh, eltwise_tanh_use_dst_for_bwd};
     case Kind::kGelu:
-      return algorithm::eltwise_gelu_erf;
+      return {eltwise_gelu_erf, eltwise_gelu_erf};
     case Kind::kSwish:
-      return algorithm::eltwise_swish;
+      return {eltwise_swish, eltwise_swish, 1};
     case Kind::kHardSwish:
-      return algorithm::eltwise_hardswish;
+      return {eltwise_hardswish, eltwise_hardswish};
     case Kind::kNegativePart:
-      return algorithm::eltwise_clip_v2;
+      return {eltwise_clip_v2, eltwise_clip_v2, std::numeric_limits<float>::lowest()};
     case Kind::kHardSigmoid:
     case Kind::kSelu:
     case Kind::kSoftmax:
@@ -172,33 +173,13 @@ algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output) {
   throw std::logic_error("unknown activation");
 }
 
-float dnnl_alpha(const graph::Activation& activation) {
-  using Kind = graph::Activation::Kind;
-  switch (activation.kind) {
-    case Kind::kLinear:
-    case Kind::kSwish:
-      return 1;
-    case Kind::kLeakyRelu:
-    case Kind::kElu:
-      return activation.alpha;
-    case Kind::kNegativePart:
-      return std::numeric_limits<float>::lowest();
-    default:
-      return 0;
-  }
-}
-
-float dnnl_beta(const graph::Activation& activation) {
-  return activation.kind == graph::Activation::Kind::kRelu6 ? 6.0f : 0.0f;
-}
-
 dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (!activation.linear()) {
     dnnl::post_ops ops;
-    ops.append_eltwise(1.0f, dnnl_eltwise(activation, false), dnnl_alpha(activation),
-                       dnnl_beta(activation));
+    const DnnlEltwise eltwise = dnnl_eltwise(activation);
+    ops.append_eltwise(1.0f, eltwise.algorithm, eltwise.alpha, eltwise.beta);
     attributes.set_post_ops(ops);
   }
   return attributes;

@@ -16,11 +16,13 @@ dnnl::memory::data_type dnnl_type(DType type);
 // layout counts as [n, c, 1, 1].
 dnnl::memory::desc dnnl_desc(const Operand& operand, const Lowering& l);
 
-// Returns the algorithm of an activation; `from_output`: for backward from the output, if there is
-// one.
-dnnl::algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output);
-float dnnl_alpha(const graph::Activation& activation);
-float dnnl_beta(const graph::Activation& activation);
+// An activation as an algorithm with two parameters.
+struct DnnlEltwise {
+  dnnl::algorithm algorithm;
+  dnnl::algorithm from_output;  // whose backward takes the output, if there is one
+  float alpha = 0, beta = 0;
+};
+DnnlEltwise dnnl_eltwise(const graph::Activation& activation);
 
 // Returns attributes that apply the activation to the result, if there is one.
 dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation);

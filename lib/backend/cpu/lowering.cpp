@@ -81,7 +81,7 @@ BufferId Lowering::output_buffer(graph::ValueId id) {
 
 BufferId Lowering::make_extra(ExtraId id, std::int64_t bytes) {
   const BufferId buffer = scratch(bytes);
-  extras_[id] = buffer;
+  if (id != kNoExtra) extras_[id] = buffer;
   return buffer;
 }
 

@@ -134,7 +134,7 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   ConvolutionAlgorithm convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
-  // Allocates a value that this fused op makes for later ones.
+  // Allocates a value that this fused op makes for later ones; with kNoExtra, one for itself.
   BufferId make_extra(ExtraId id, std::int64_t bytes);
   // Returns a value that an earlier fused op has made. Throws std::logic_error if none has.
   BufferId extra(ExtraId id);

@@ -1,16 +1,6 @@
 #include "backend/cpu/fuse/groups.h"
 
 namespace trainer::backend::cpu {
-namespace {
-
-const char* name_of_group(const SingleNode& group) { return graph::name_of(group.node->op); }
-
-template <class Fused>
-const char* name_of_group(const Fused&) {
-  return Fused::kName;
-}
-
-}  // namespace
 
 UnwrittenNorm Grouping::leave_output(int norm) {
   const graph::Node& node = graph().nodes[norm];
@@ -33,7 +23,12 @@ std::vector<Group> find_groups(const graph::Graph& graph, const Machine& machine
 }
 
 const char* name_of(const Group& group) {
-  return std::visit([](const auto& any) { return name_of_group(any); }, group);
+  return std::visit(
+      [](const auto& any) {
+        if constexpr (requires { any.kName; }) return any.kName;
+        return graph::name_of(any.node->op);
+      },
+      group);
 }
 
 }  // namespace trainer::backend::cpu

@@ -9,18 +9,16 @@ void fuse_joint_dense(Grouping& grouping, JointLayers& layers) {
   const graph::Graph& graph = grouping.graph();
   for (int i = 0; i < std::ssize(graph.nodes); ++i) {
     const graph::Node& node = graph.nodes[i];
+    const auto take = [&]<class Joint>(Joint group, const std::string& kernel) {
+      group.layer = layers.find(kernel);
+      if (group.layer != nullptr) grouping.take({i}, i, group);
+    };
     if (std::holds_alternative<graph::Dense>(node.op)) {
-      if (JointLayer* layer = layers.find(graph[node.inputs[1]].name)) {
-        grouping.take({i}, i, JointDense{&node, layer});
-      }
+      take(JointDense{&node}, graph[node.inputs[1]].name);
     } else if (std::holds_alternative<graph::DenseBackwardData>(node.op)) {
-      if (JointLayer* layer = layers.find(graph[node.inputs[1]].name)) {
-        grouping.take({i}, i, JointDenseBackwardData{&node, layer});
-      }
+      take(JointDenseBackwardData{&node}, graph[node.inputs[1]].name);
     } else if (std::holds_alternative<graph::DenseBackwardWeights>(node.op)) {
-      if (JointLayer* layer = layers.find(parameter_name(graph[node.outputs[0]].name))) {
-        grouping.take({i}, i, JointDenseBackwardWeights{&node, layer});
-      }
+      take(JointDenseBackwardWeights{&node}, parameter_name(graph[node.outputs[0]].name));
     }
   }
 }

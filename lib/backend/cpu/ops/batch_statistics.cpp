@@ -8,7 +8,6 @@ namespace trainer::backend::cpu {
 namespace {
 
 using simd::GradientSums;
-using Take = std::function<void(std::int64_t, const GradientSums&)>;
 
 // Calls use(find), where find(lane) returns the argument `shown` of that lane, once all lanes have
 // called; returns once use() has returned on all lanes. All lanes pass the same type.
@@ -36,87 +35,32 @@ struct Spread {
   }
 };
 
-// Combines one channel of all lanes, in lane order.
-template <class FindMoments>
-Spread combine_lanes(const FindMoments& lane_moments, int lanes, std::int64_t k,
-                     std::int64_t pixels) {
-  Spread all;
-  for (int lane = 0; lane < lanes; ++lane) {
-    const LaneMoments& one = lane_moments(lane);
-    if (one.samples == 0) continue;
-    const double n = static_cast<double>(one.samples * pixels);
-    const double d = one.moments[k].sum / n;
-    all.add({n, static_cast<double>(one.shift[k]) + d, one.moments[k].square - n * d * d});
-  }
-  return all;
-}
-
-// Lets lane 0 exchange `count` numbers with the ranks by fill(numbers), then calls use(numbers) on
-// all lanes. The time of lane 0 before that belongs to `phase`.
-template <class Fill, class Use>
-void over_ranks(const CallContext& c, PhaseClock::Phase phase, std::size_t count, const Fill& fill,
-                const Use& use) {
-  std::vector<double>& numbers = *c.numbers;
-  if (c.lane == 0) {
-    if (numbers.size() < count) numbers.resize(count);
-    if (c.clock != nullptr) c.clock->lap(phase);
-    fill(numbers);
-    if (c.clock != nullptr) c.clock->lap(PhaseClock::Phase::kAllReduce);
-  }
-  c.barrier->wait(c.lanes);
-  use(numbers);
-}
-
-// Combines the spreads of all ranks in rank order, so that all ranks get the same bits.
-void gather_spreads(const CallContext& c, std::vector<double>& numbers, std::size_t count) {
-  const std::size_t ranks = c.statistics->size();
-  const std::span<double> rank_numbers(numbers.data(), count),
-      all(numbers.data() + count, count * ranks);
-  c.statistics->all_gather(std::as_bytes(rank_numbers), std::as_writable_bytes(all));
-  for (std::size_t i = 0; i < count; i += 3) {
-    Spread spread;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const double* from = all.data() + rank * count + i;
-      spread.add({from[0], from[1], from[2]});
+// Calls take(channel, sum) on all lanes, where the sum is that of add_lanes(find, channel), with
+// find() as of with_all_lanes(). If there are several ranks, lane 0 combines the sums of all
+// channels with theirs by exchange(sums, room), where `room` has the sums of every rank. The time
+// of lane 0 before that belongs to `phase`. A Sum consists of doubles.
+template <class Sum, class Shown, class AddLanes, class Exchange, class Take>
+void combine(const CallContext& c, const Shown& shown, std::int64_t channels,
+             PhaseClock::Phase phase, const AddLanes& add_lanes, const Exchange& exchange,
+             const Take& take) {
+  with_all_lanes(c, shown, [&](const auto& find) {
+    if (c.statistics == nullptr) {
+      for (std::int64_t k = 0; k < channels; ++k) take(k, add_lanes(find, k));
+      return;
     }
-    rank_numbers[i] = spread.count;
-    rank_numbers[i + 1] = spread.mean;
-    rank_numbers[i + 2] = spread.square;
-  }
-}
-
-// Called inside with_all_lanes().
-template <class FindSums>
-void take_sums(const CallContext& c, const FindSums& lane_sums, std::int64_t channels,
-               const Take& take) {
-  const auto sum_lanes = [&](std::int64_t k) {
-    GradientSums sums{0, 0};
-    for (int lane = 0; lane < c.lanes; ++lane) {
-      if (lane_sums(lane).samples == 0) continue;
-      sums.sum_g += lane_sums(lane).sums[k].sum_g;
-      sums.sum_g_xhat += lane_sums(lane).sums[k].sum_g_xhat;
+    const std::size_t count = channels, ranks = c.statistics->size();
+    if (c.lane == 0) {
+      const std::size_t needed = count * (ranks + 1) * (sizeof(Sum) / sizeof(double));
+      if (c.numbers->size() < needed) c.numbers->resize(needed);
+      if (c.clock != nullptr) c.clock->lap(phase);
+      auto* sums = reinterpret_cast<Sum*>(c.numbers->data());
+      for (std::int64_t k = 0; k < channels; ++k) sums[k] = add_lanes(find, k);
+      exchange(std::span(sums, count), std::span(sums + count, count * ranks));
+      if (c.clock != nullptr) c.clock->lap(PhaseClock::Phase::kAllReduce);
     }
-    return sums;
-  };
-  if (c.statistics == nullptr) {
-    for (std::int64_t k = 0; k < channels; ++k) take(k, sum_lanes(k));
-    return;
-  }
-  const std::size_t count = 2 * channels;
-  const auto fill = [&](std::vector<double>& numbers) {
-    for (std::int64_t k = 0; k < channels; ++k) {
-      const GradientSums sums = sum_lanes(k);
-      double* to = numbers.data() + 2 * k;
-      to[0] = sums.sum_g;
-      to[1] = sums.sum_g_xhat;
-    }
-    c.statistics->all_reduce(std::span(numbers.data(), count));
-  };
-  over_ranks(c, PhaseClock::Phase::kBackward, count, fill, [&](const std::vector<double>& numbers) {
-    for (std::int64_t k = 0; k < channels; ++k) {
-      const double* from = numbers.data() + 2 * k;
-      take(k, GradientSums{from[0], from[1]});
-    }
+    c.barrier->wait(c.lanes);
+    const auto* sums = reinterpret_cast<const Sum*>(c.numbers->data());
+    for (std::int64_t k = 0; k < channels; ++k) take(k, sums[k]);
   });
 }
 
@@ -124,43 +68,50 @@ void take_sums(const CallContext& c, const FindSums& lane_sums, std::int64_t cha
 
 void combine_moments(const CallContext& c, const LaneMoments& moments, const Channels& ch,
                      float* mean, float* inverse_std, float epsilon) {
-  const auto take = [&](std::int64_t k, const Spread& spread) {
-    const double variance = std::max(spread.square / spread.count, 0.0);
-    mean[k] = static_cast<float>(spread.mean);
-    inverse_std[k] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
-  };
-  with_all_lanes(c, moments, [&](const auto& lane_moments) {
-    if (c.statistics == nullptr) {
-      for (std::int64_t k = 0; k < ch.count; ++k) {
-        take(k, combine_lanes(lane_moments, c.lanes, k, ch.shape.pixels));
-      }
-      return;
+  const auto add_lanes = [&](const auto& find, std::int64_t k) {
+    Spread all;
+    for (int lane = 0; lane < c.lanes; ++lane) {
+      const LaneMoments& one = find(lane);
+      if (one.samples == 0) continue;
+      const double n = static_cast<double>(one.samples * ch.shape.pixels);
+      const double d = one.moments[k].sum / n;
+      all.add({n, static_cast<double>(one.shift[k]) + d, one.moments[k].square - n * d * d});
     }
-    const std::size_t count = 3 * ch.count;
-    const auto fill = [&](std::vector<double>& numbers) {
-      for (std::int64_t k = 0; k < ch.count; ++k) {
-        const Spread spread = combine_lanes(lane_moments, c.lanes, k, ch.shape.pixels);
-        double* to = numbers.data() + 3 * k;
-        to[0] = spread.count;
-        to[1] = spread.mean;
-        to[2] = spread.square;
-      }
-      gather_spreads(c, numbers, count);
-    };
-    over_ranks(c, PhaseClock::Phase::kForward,
-               count * static_cast<std::size_t>(c.statistics->size() + 1), fill,
-               [&](const std::vector<double>& numbers) {
-                 for (std::int64_t k = 0; k < ch.count; ++k) {
-                   const double* from = numbers.data() + 3 * k;
-                   take(k, {from[0], from[1], from[2]});
-                 }
-               });
-  });
+    return all;
+  };
+  // Combines the spreads in rank order, so that all ranks get the same bits.
+  const auto exchange = [&](std::span<Spread> sums, std::span<Spread> room) {
+    c.statistics->all_gather(std::as_bytes(sums), std::as_writable_bytes(room));
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      sums[k] = {};
+      for (std::size_t i = k; i < room.size(); i += sums.size()) sums[k].add(room[i]);
+    }
+  };
+  combine<Spread>(c, moments, ch.count, PhaseClock::Phase::kForward, add_lanes, exchange,
+                  [&](std::int64_t k, const Spread& spread) {
+                    const double variance = std::max(spread.square / spread.count, 0.0);
+                    mean[k] = static_cast<float>(spread.mean);
+                    inverse_std[k] = static_cast<float>(
+                        1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+                  });
 }
 
 void combine_sums(const CallContext& c, const LaneSums& sums, std::int64_t channels,
-                  const Take& take) {
-  with_all_lanes(c, sums, [&](const auto& lane_sums) { take_sums(c, lane_sums, channels, take); });
+                  const std::function<void(std::int64_t, const GradientSums&)>& take) {
+  const auto add_lanes = [&](const auto& find, std::int64_t k) {
+    GradientSums all{0, 0};
+    for (int lane = 0; lane < c.lanes; ++lane) {
+      const LaneSums& one = find(lane);
+      if (one.samples == 0) continue;
+      all.sum_g += one.sums[k].sum_g;
+      all.sum_g_xhat += one.sums[k].sum_g_xhat;
+    }
+    return all;
+  };
+  const auto exchange = [&](std::span<GradientSums> all, std::span<GradientSums>) {
+    c.statistics->all_reduce(std::span(&all.data()->sum_g, 2 * all.size()));
+  };
+  combine<GradientSums>(c, sums, channels, PhaseClock::Phase::kBackward, add_lanes, exchange, take);
 }
 
 }  // namespace trainer::backend::cpu

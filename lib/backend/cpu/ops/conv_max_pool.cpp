@@ -9,6 +9,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::ConvMaxPoolKernels;
 using simd::ConvMaxPoolShape;
 
 // `y` is the pooled output.
@@ -47,18 +48,17 @@ void lower(const ConvMaxPool& group, Lowering& l) {
   const BufferId weights = padded_rows(l, 1, oc, padded);
   const BufferId bias = conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const BufferId images = l.scratch(in * l.machine().threads * 4);
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const CallContext& c) {
-             over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
-               ConvMaxPoolShape part = shape;
-               part.n = count;
-               run(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights), c.at<float>(bias),
-                   c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index) + first * out,
-                   c.at<float>(images) + thread * in);
-             });
-           });
-  });
+  emit_kernels<ConvMaxPoolKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const ConvMaxPoolKernels<T>& kernels) {
+        over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
+          ConvMaxPoolShape part = shape;
+          part.n = count;
+          kernels.forward(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights),
+                          c.at<float>(bias), c.at<T>(y.buffer) + first * out,
+                          c.at<std::uint8_t>(index) + first * out,
+                          c.at<float>(images) + thread * in);
+        });
+      });
 }
 
 template <>
@@ -77,20 +77,18 @@ void lower(const ConvMaxPoolBackwardWeights& group, Lowering& l) {
   const BufferId image = l.scratch(x.c() * x.h() * x.w() * 4);
   const BufferId kernel_out = l.output(0, Layout::kPlain).buffer;
   const BufferId bias_out = conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
-                                 const CallContext& c) {
-      run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
-          c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
-          c.at<float>(image));
-      const float* from = c.at<float>(dkernel);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        std::copy(from + r * padded, from + r * padded + oc, c.at<float>(kernel_out) + r * oc);
-      }
-      if (bias_out >= 0)
-        std::copy(c.at<float>(dbias), c.at<float>(dbias) + oc, c.at<float>(bias_out));
-    });
-  });
+  emit_kernels<ConvMaxPoolKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const ConvMaxPoolKernels<T>& kernels) {
+        kernels.backward(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
+                         c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
+                         c.at<float>(image));
+        const float* from = c.at<float>(dkernel);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          std::copy(from + r * padded, from + r * padded + oc, c.at<float>(kernel_out) + r * oc);
+        }
+        if (bias_out >= 0)
+          std::copy(c.at<float>(dbias), c.at<float>(dbias) + oc, c.at<float>(bias_out));
+      });
 }
 
 }  // namespace trainer::backend::cpu

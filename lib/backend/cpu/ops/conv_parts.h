@@ -1,12 +1,14 @@
-// Divides a convolution among the threads of a lane.
+// What the convolutions on our own kernels share: their shapes, and parts for the threads of a
+// lane.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "backend/cpu/lanes/on_threads.h"
-#include "backend/cpu/lowering.h"
+#include "backend/cpu/ops/kernel_helpers.h"
 #include "base/numbers/partition.h"
 
 namespace trainer::backend::cpu {
@@ -50,6 +52,53 @@ template <class Shape, class ScratchBytes>
 BufferId scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
                      const ScratchBytes& scratch_bytes) {
   return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
+}
+
+// Returns the shape of a convolution of x to y. Shape has the members that WinogradShape and
+// AmxShape share.
+template <class Shape>
+Shape make_conv_shape(const graph::Window& window, const Operand& x, const Operand& y) {
+  return {.n = x.n(),
+          .h = x.h(),
+          .w = x.w(),
+          .oh = y.h(),
+          .ow = y.w(),
+          .top = window.pad_before[0],
+          .left = window.pad_before[1],
+          .in = x.c(),
+          .out = y.c(),
+          .out_end = y.c()};
+}
+
+// Lowers a convolution of stride 1 by emit(l, shape, window, x, bias, y), which adds the
+// instruction that computes y; bias -1: none.
+template <class Shape, class Emit>
+void lower_conv(const graph::Conv& op, Lowering& l, const Emit& emit) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kBlocked);
+  Shape shape = make_conv_shape<Shape>(op.window, x, y);
+  shape.activation = fused_activation(op.activation);
+  shape.alpha = op.activation.alpha;
+  emit(l, shape, op.window, x.buffer, bias, y.buffer);
+  activate_unfused(l, op.activation, y);
+}
+
+// Returns the padding before the gradient with which turned taps meet the pixels of forward.
+inline std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
+  return {(w.size[0] - 1) * w.dilation[0] - w.pad_before[0],
+          (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
+}
+
+// Lowers the gradient of the image: the same convolution with turned kernels, over dy.
+template <class Shape, class Emit>
+void lower_conv(const graph::ConvBackwardData& op, Lowering& l, const Emit& emit) {
+  const Operand dy = l.input(0, Layout::kBlocked), dx = l.output(0, Layout::kBlocked);
+  Shape shape = make_conv_shape<Shape>(op.window, dy, dx);
+  shape.top = turned_padding(op.window)[0];
+  shape.left = turned_padding(op.window)[1];
+  shape.transposed = true;
+  emit(l, shape, op.window, dy.buffer, -1, dx.buffer);
 }
 
 // Calls run(part) for each part, each on a thread of the lane.

@@ -1,7 +1,6 @@
 #include "backend/cpu/ops/conv_winograd.h"
 
 #include "backend/cpu/ops/conv_parts.h"
-#include "backend/cpu/ops/kernel_helpers.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -15,19 +14,6 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
   const auto& w = window;
   return w.size[0] == 3 && w.size[1] == 3 && w.stride[0] == 1 && w.stride[1] == 1 &&
          w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
-}
-
-WinogradShape make_shape(const graph::Window& window, const Operand& x, const Operand& y) {
-  return {.n = x.n(),
-          .h = x.h(),
-          .w = x.w(),
-          .oh = y.h(),
-          .ow = y.w(),
-          .top = window.pad_before[0],
-          .left = window.pad_before[1],
-          .in = x.c(),
-          .out = y.c(),
-          .out_end = y.c()};
 }
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
@@ -71,9 +57,10 @@ auto in_bytes(std::int64_t (*floats)(const WinogradShape&)) {
   return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
 }
 
-// Adds the instruction that computes y from x; bias -1: none.
-void emit_convolution(Lowering& l, WinogradShape shape, BufferId x, BufferId weights, BufferId bias,
-                      BufferId y) {
+// Adds the instruction that computes y from x with the kernel, which is input 1; bias -1: none.
+void emit_convolution(Lowering& l, WinogradShape shape, const graph::Window&, BufferId x,
+                      BufferId bias, BufferId y) {
+  const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const simd::Kernels* k = &l.kernels();
   const std::int64_t x_sample =
       l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
@@ -109,29 +96,11 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
-  const Operand x = l.input(0, Layout::kBlocked);
-  const BufferId weights = l.input(1, Layout::kPlain).buffer;
-  const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
-  const Operand y = l.output(0, Layout::kBlocked);
-  WinogradShape shape = make_shape(op.window, x, y);
-  shape.activation = fused_activation(op.activation);
-  shape.alpha = op.activation.alpha;
-  emit_convolution(l, shape, x.buffer, weights, bias, y.buffer);
-  if (is_fusable(op.activation)) return;
-  l.use(y.buffer);
-  activate(l, op.activation, y, y);
+  lower_conv<WinogradShape>(op, l, emit_convolution);
 }
 
-// The gradient is the same convolution with turned kernels, over dy with the complementary padding.
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
-  const Operand dy = l.input(0, Layout::kBlocked);
-  const BufferId weights = l.input(1, Layout::kPlain).buffer;
-  const Operand dx = l.output(0, Layout::kBlocked);
-  WinogradShape shape = make_shape(op.window, dy, dx);
-  shape.top = 2 - op.window.pad_before[0];
-  shape.left = 2 - op.window.pad_before[1];
-  shape.transposed = true;
-  emit_convolution(l, shape, dy.buffer, weights, -1, dx.buffer);
+  lower_conv<WinogradShape>(op, l, emit_convolution);
 }
 
 void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
@@ -139,7 +108,7 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dy = l.input(1, Layout::kBlocked);
   const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
   const BufferId dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  WinogradShape shape = make_shape(op.window, x, dy);
+  auto shape = make_conv_shape<WinogradShape>(op.window, x, dy);
   shape.tiles = kGradientStripTiles;
   const simd::Kernels* k = &l.kernels();
   const auto scratch_bytes = in_bytes(k->winograd_weights_scratch);

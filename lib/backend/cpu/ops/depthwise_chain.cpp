@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "backend/cpu/ops/norm_gradient.h"
+#include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::DepthwiseChainKernels;
 using simd::DepthwiseShape;
 using simd::GradientSums;
 
@@ -25,6 +26,10 @@ DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, co
           .left = window.pad_before[1],
           .block_begin = 0,
           .block_end = blocks};
+}
+
+const DepthwiseChainKernels<float>& find_float_kernels(const Lowering& l) {
+  return simd::find_kernels<DepthwiseChainKernels<float>>(l.kernels());
 }
 
 // Calls run(shape, scratch) for the blocks of each thread of the lane. `scratch` has `floats`
@@ -53,21 +58,20 @@ void lower(const DepthwiseChain& group, Lowering& l) {
   const BufferId kernel = padded_rows(l, 1, x.c(), ch.padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const MomentRows moments{l.make_extra(group.moments, MomentRows::bytes(ch.padded)), ch.padded};
-  const std::int64_t floats = find_kernels<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
+  const std::int64_t floats = find_float_kernels(l).scratch(shape);
   const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
-  with_type(y.type, [&]<class T>() {
-    l.emit(
-        concat(l.kernels().name, " with batch norms"),
-        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const CallContext& c) {
-          moments.clear(c);
-          over_blocks(c, shape, c.at<float>(scratch), floats,
-                      [&](const DepthwiseShape& part, float* thread_scratch) {
-                        run(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
-                            c.at<T>(y.buffer), moments.shift(c), moments.moments(c),
-                            thread_scratch);
-                      });
-        });
-  });
+  emit_kernels<DepthwiseChainKernels>(
+      l, y.type,
+      [=]<class T>(const CallContext& c, const DepthwiseChainKernels<T>& kernels) {
+        moments.clear(c);
+        over_blocks(c, shape, c.at<float>(scratch), floats,
+                    [&](const DepthwiseShape& part, float* thread_scratch) {
+                      kernels.forward(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
+                                      c.at<T>(y.buffer), moments.shift(c), moments.moments(c),
+                                      thread_scratch);
+                    });
+      },
+      " with batch norms");
 }
 
 template <>
@@ -89,31 +93,29 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const std::int64_t taps = dkernel.shape.elements() / ch.count;
   const BufferId padded_dkernel = l.scratch(taps * ch.padded * 4);
   const BufferId sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
-  const std::int64_t floats =
-      find_kernels<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
+  const std::int64_t floats = find_float_kernels(l).backward_scratch(shape);
   const BufferId scratch = l.scratch(floats * l.machine().threads * 4);
-  with_type(dx.type, [&]<class T>() {
-    l.emit(
-        concat(l.kernels().name, " with batch norms"),
-        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const CallContext& c) {
-          auto* sum = c.at<GradientSums>(sums);
-          std::fill(sum, sum + ch.padded, GradientSums{});
-          const simd::DepthwiseGradient<T> gradient{
-              c.at<T>(x.buffer),        c.at<T>(y.buffer),
-              c.at<T>(dw.buffer),       rows.at(c),
-              after_rows.at(c),         rows.row(c, NormRows::kInverseStd),
-              after_rows.gradient_at(c)};
-          const float* from = c.at<float>(padded_dkernel);
-          over_blocks(c, shape, c.at<float>(scratch), floats,
-                      [&](const DepthwiseShape& part, float* thread_scratch) {
-                        run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
-                            c.at<float>(padded_dkernel), sum, thread_scratch);
-                      });
-          for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
-            std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);
-          }
-        });
-  });
+  emit_kernels<DepthwiseChainKernels>(
+      l, dx.type,
+      [=]<class T>(const CallContext& c, const DepthwiseChainKernels<T>& kernels) {
+        auto* sum = c.at<GradientSums>(sums);
+        std::fill(sum, sum + ch.padded, GradientSums{});
+        const simd::DepthwiseGradient<T> gradient{
+            c.at<T>(x.buffer),        c.at<T>(y.buffer),
+            c.at<T>(dw.buffer),       rows.at(c),
+            after_rows.at(c),         rows.row(c, NormRows::kInverseStd),
+            after_rows.gradient_at(c)};
+        const float* from = c.at<float>(padded_dkernel);
+        over_blocks(c, shape, c.at<float>(scratch), floats,
+                    [&](const DepthwiseShape& part, float* thread_scratch) {
+                      kernels.backward(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
+                                       c.at<float>(padded_dkernel), sum, thread_scratch);
+                    });
+        for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
+          std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);
+        }
+      },
+      " with batch norms");
 }
 
 }  // namespace trainer::backend::cpu

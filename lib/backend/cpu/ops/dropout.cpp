@@ -9,6 +9,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::DropoutKernels;
+
 // Draws one factor per unit, then multiplies. A factor of a sample is repeated for all its
 // elements.
 void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
@@ -19,24 +21,22 @@ void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const BufferId ones = l.scratch(samples * units * kFloatBytes);
   const BufferId factors = l.scratch(samples * units * kFloatBytes);
   const BufferId repeated = l.scratch(elements * kFloatBytes);
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
-                              multiply = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](
-                                 const CallContext& c) {
-      float *one = c.at<float>(ones), *factor = c.at<float>(factors);
-      std::fill_n(one, c.samples * units, 1.0f);
-      draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
-           c.first_sample);
-      for (std::int64_t s = 0; s < c.samples; ++s) {
-        const float* from = factor + s * units;
-        const std::int64_t width = units > 1 ? units : elements;
-        float* to = c.at<float>(repeated);
-        for (std::int64_t i = 0; i < width; ++i) to[i] = from[units > 1 ? i : 0];
-        multiply(c.at<T>(x.buffer) + s * elements, to, c.at<T>(y.buffer) + s * elements,
-                 elements / width, width);
-      }
-    });
-  });
+  const auto draw = simd::find_kernels<DropoutKernels<float>>(l.kernels()).dropout;
+  emit_kernels<simd::MultiplyKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const simd::MultiplyKernels<T>& kernels) {
+        float *one = c.at<float>(ones), *factor = c.at<float>(factors);
+        std::fill_n(one, c.samples * units, 1.0f);
+        draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
+             c.first_sample);
+        for (std::int64_t s = 0; s < c.samples; ++s) {
+          const float* from = factor + s * units;
+          const std::int64_t width = units > 1 ? units : elements;
+          float* to = c.at<float>(repeated);
+          for (std::int64_t i = 0; i < width; ++i) to[i] = from[units > 1 ? i : 0];
+          kernels.multiply_f32(c.at<T>(x.buffer) + s * elements, to,
+                               c.at<T>(y.buffer) + s * elements, elements / width, width);
+        }
+      });
 }
 
 }  // namespace
@@ -48,16 +48,15 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t elements = x.shape.elements() / x.n();
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const CallContext& c) {
-             over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
-               run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements,
-                   count, elements, op.rate, op.seed, op.layer, c.scalars->update,
-                   c.first_sample + static_cast<std::uint64_t>(first));
-             });
-           });
-  });
+  emit_kernels<DropoutKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const DropoutKernels<T>& kernels) {
+        over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+          kernels.dropout(c.at<T>(x.buffer) + first * elements,
+                          c.at<T>(y.buffer) + first * elements, count, elements, op.rate, op.seed,
+                          op.layer, c.scalars->update,
+                          c.first_sample + static_cast<std::uint64_t>(first));
+        });
+      });
 }
 
 }  // namespace trainer::backend::cpu

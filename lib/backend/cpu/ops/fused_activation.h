@@ -6,13 +6,6 @@
 
 namespace trainer::backend::cpu {
 
-// Returns whether our own kernels can apply an activation.
-inline bool is_fusable(const graph::Activation& activation) {
-  using Kind = graph::Activation::Kind;
-  return activation.linear() || activation.kind == Kind::kRelu || activation.kind == Kind::kRelu6 ||
-         activation.kind == Kind::kLeakyRelu;
-}
-
 // Returns the simd::FusedActivation of an activation; kNone if it is not fusable.
 inline simd::FusedActivation fused_activation(const graph::Activation& activation) {
   using Kind = graph::Activation::Kind;
@@ -26,6 +19,11 @@ inline simd::FusedActivation fused_activation(const graph::Activation& activatio
     default:
       return simd::FusedActivation::kNone;
   }
+}
+
+// Returns whether our own kernels can apply an activation.
+inline bool is_fusable(const graph::Activation& activation) {
+  return activation.linear() || fused_activation(activation) != simd::FusedActivation::kNone;
 }
 
 }  // namespace trainer::backend::cpu

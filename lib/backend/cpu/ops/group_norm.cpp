@@ -5,6 +5,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::GroupNormKernels;
+
 template <class Op>
 simd::GroupShape group_shape(const Op& op, const Shape& x) {
   const std::int64_t channels = x[x.rank() - 1], pixels = x.elements() / (x[0] * channels);
@@ -21,12 +23,11 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
                  beta = l.input(2, Layout::kPlain).buffer;
   const Operand y = l.output(0, Layout::kPlain);
   const simd::GroupShape shape = group_shape(op, x.shape);
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name, [=, run = find_kernels<simd::GroupNormKernels<T>>(l).forward](
-                                 const CallContext& c) {
-      run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
-    });
-  });
+  emit_kernels<GroupNormKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const GroupNormKernels<T>& kernels) {
+        kernels.forward(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta),
+                        c.at<T>(y.buffer));
+      });
 }
 
 template <>
@@ -38,13 +39,12 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const BufferId dbeta = l.output(2, Layout::kPlain).buffer;
   const simd::GroupShape shape = group_shape(op, x.shape);
   const BufferId scratch = l.scratch(shape.scratch_bytes());
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const CallContext& c) {
-             run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
-                 c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
-           });
-  });
+  emit_kernels<GroupNormKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const GroupNormKernels<T>& kernels) {
+        kernels.backward(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
+                         c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta),
+                         c.at<void>(scratch));
+      });
 }
 
 }  // namespace trainer::backend::cpu

@@ -81,10 +81,9 @@ void lower(const JointDense& group, Lowering& l) {
     copy_out(context, layer.y, layer.units, rows);
     if (bias >= 0) add_bias(rows, context.samples, layer.units, context.at<float>(bias));
   });
-  if (!op.activation.linear()) {
-    l.use(y.buffer);
-    activate(l, op.activation, y, y);
-  }
+  if (op.activation.linear()) return;
+  l.use(y.buffer);
+  activate(l, op.activation, y, y);
 }
 
 template <>

@@ -19,21 +19,14 @@ void with_type(DType type, F&& f) {
   }
 }
 
-template <class T>
-const simd::Typed<T>& typed(const Lowering& l);
-template <>
-inline const simd::Typed<float>& typed<float>(const Lowering& l) {
-  return l.kernels().f32;
-}
-template <>
-inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& l) {
-  return l.kernels().bf16;
-}
-
-// Returns the kernels K of a file of simd/ops/ for the instruction set of the program.
-template <class K>
-const K& find_kernels(const Lowering& l) {
-  return simd::find_kernels<K>(l.kernels());
+// Adds an instruction that calls run(context, kernels) with the kernels K for activations of this
+// element type. `detail` follows the instruction set in printed programs.
+template <template <class> class K, class Run>
+void emit_kernels(Lowering& l, DType type, const Run& run, const std::string& detail = "") {
+  with_type(type, [&]<class T>() {
+    const auto& kernels = simd::find_kernels<K<T>>(l.kernels());
+    l.emit(l.kernels().name + detail, [run, &kernels](const CallContext& c) { run(c, kernels); });
+  });
 }
 
 inline float as_float(float x) { return x; }
@@ -64,5 +57,10 @@ inline BufferId padded_rows(Lowering& l, std::size_t input, std::int64_t channel
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x, const Operand& y);
 void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
                        const Operand& dy, const Operand& dx);
+// Applies an activation to y in place, unless our own kernels have applied it.
+void activate_unfused(Lowering& l, const graph::Activation& activation, const Operand& y);
+// Returns the gradient dy before an activation, in memory of its own.
+Operand before_activation(Lowering& l, const graph::Activation& activation, const Operand& saved,
+                          const Operand& dy);
 
 }  // namespace trainer::backend::cpu

@@ -6,6 +6,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::MultiplyKernels;
+
 // How a factor of shape `part` is repeated over x: [outer, rows, width] and [outer, width].
 struct Repeated {
   std::int64_t outer, rows, width;
@@ -37,23 +39,20 @@ void lower(const graph::Multiply&, Lowering& l) {
     const Operand x = l.input(0, layout), factor = l.input(1, layout), y = l.output(0, layout);
     const Repeated r =
         channels ? repeat_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
-    with_type(x.type, [&]<class T>() {
-      l.emit(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
-                                   const CallContext& c) {
-        run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
-      });
-    });
-    return;
+    return emit_kernels<MultiplyKernels>(
+        l, x.type, [=]<class T>(const CallContext& c, const MultiplyKernels<T>& kernels) {
+          kernels.multiply(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer,
+                           r.rows, r.width);
+        });
   }
   const Operand x = l.input(0, Layout::kPlain), factor = l.input(1, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);
   const Repeated r = repeat_trailing(shape, part);
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const CallContext& c) {
-             run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
-           });
-  });
+  emit_kernels<MultiplyKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const MultiplyKernels<T>& kernels) {
+        kernels.multiply_f32(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer),
+                             r.rows, r.width);
+      });
 }
 
 template <>
@@ -71,20 +70,18 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   Repeated r = channels ? repeat_channels(shape, l) : repeat_trailing(shape, part);
   if (whole) r = {1, 1, l.padded_elements(shape, layout)};
   const BufferId scratch = l.scratch(2 * r.width * kFloatBytes);
-  with_type(a.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, of_values = find_kernels<simd::MultiplyKernels<T>>(l).sum_product,
-            of_parameters = find_kernels<simd::MultiplyKernels<T>>(l).sum_product_f32,
-            batched = op.shape.batched()](const CallContext& c) {
-             const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
-             float* sums = c.at<float>(scratch);
-             if (batched) {
-               of_values(first, second, c.at<T>(sum.buffer), sums, r.outer, r.rows, r.width);
-             } else {
-               of_parameters(first, second, c.at<float>(sum.buffer), sums, r.rows, r.width);
-             }
-           });
-  });
+  emit_kernels<MultiplyKernels>(
+      l, a.type,
+      [=, batched = op.shape.batched()]<class T>(const CallContext& c,
+                                                 const MultiplyKernels<T>& kernels) {
+        const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
+        float* sums = c.at<float>(scratch);
+        if (batched) {
+          kernels.sum_product(first, second, c.at<T>(sum.buffer), sums, r.outer, r.rows, r.width);
+        } else {
+          kernels.sum_product_f32(first, second, c.at<float>(sum.buffer), sums, r.rows, r.width);
+        }
+      });
 }
 
 }  // namespace trainer::backend::cpu

@@ -46,13 +46,24 @@ struct NormRows {
     return {row(c, kP, first_channel), row(c, kQ, first_channel), row(c, kR, first_channel)};
   }
 };
-std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows);
 // Returns the rows in `buffer`, for a norm with this activation.
 NormRows norm_rows(BufferId buffer, const Channels& ch, const graph::Activation& activation);
-// Fills the rows kMean, kA and kB from kInverseStd, which the caller has filled. beta may be null.
-// gamma, beta and mean are [count].
-void fill_coefficients(const CallContext& c, const Channels& ch, const float* gamma,
-                       const float* beta, const float* mean, const NormRows& rows);
+// Allocates rows for readers of the extra `id`, or for this instruction alone if it is kNoExtra.
+NormRows make_norm_rows(ExtraId id, NormRows::Row rows, const Channels& ch,
+                        const graph::Activation& activation, Lowering& l);
+
+// A batch norm of either form.
+struct Norm {
+  Channels channels;
+  NormRows rows;
+  float epsilon;
+  bool training;
+  BufferId gamma, mean, scale;  // scale: inverse_std in training form, otherwise the variance
+  BufferId beta = -1;           // -1: no row needs it
+
+  // Fills the rows of forward from the other operands.
+  void fill_rows(const CallContext& c) const;
+};
 
 // The moments of x per channel and, behind them, the shift per channel that is subtracted from x.
 struct MomentRows {
@@ -69,57 +80,9 @@ struct MomentRows {
   }
 };
 
-template <class T>
-void take_moments(const CallContext& c, const simd::Typed<T>& kernels, const T* x,
-                  const Channels& ch, std::int64_t block, const MomentRows& rows) {
-  // The shift is the first pixel of each channel, so that large means cost no precision.
-  for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
-    kernels.to_f32(x + k * ch.shape.pixels * block, rows.shift(c) + k * block, block);
-  }
-  rows.clear(c);
-  over_channels(c, ch.shape, block, [&](const PlanePart& part) {
-    kernels.moments(part.shape, x + part.element, rows.shift(c) + part.channel,
-                    rows.moments(c) + part.channel);
-  });
+inline std::int64_t gradient_sums_bytes(const Channels& ch) {
+  return ch.padded * static_cast<std::int64_t>(sizeof(simd::GradientSums));
 }
-
-// The second half of a batch norm's statistics in training form: from the moments to the rows.
-struct BatchStatistics {
-  Channels channels;
-  MomentRows moments;
-  BufferId gamma, beta, mean, inverse_std;
-  float epsilon;
-  NormRows rows;
-
-  // Combines the lanes' moments into the mean and the inverse deviation and fills the rows.
-  void finish(const CallContext& c) const;
-};
-BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
-                                 const MomentRows& moments, const NormRows& rows, Lowering& l);
-
-// The statistics of a BatchNormInference: from its variables to the rows.
-struct MovingStatistics {
-  Channels channels;
-  BufferId gamma, beta, mean, variance;
-  float epsilon;
-  NormRows rows;
-
-  void fill(const CallContext& c) const;
-};
-MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
-                                   const NormRows& rows, Lowering& l);
-
-template <class T>
-void normalize(const CallContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
-               std::int64_t block, const NormRows& rows, T* y) {
-  over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-    kernels.scale_shift(part.shape, x + part.element, rows.at(c, part.channel), y + part.element);
-  });
-}
-
-// Adds an instruction that applies the activation to y in place, if the norm's kernels do not apply
-// it.
-void activate_unfused(Lowering& l, const graph::Activation& activation, const Operand& y);
 
 // Returns the batch norm, of either form, that made the output of a backward form with an
 // activation; null if it is not in the graph.

@@ -7,7 +7,7 @@ namespace trainer::backend::cpu {
 namespace {
 
 using graph::Pool;
-using simd::PlaneShape;
+using simd::PoolKernels;
 using simd::PoolShape;
 
 PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, const Lowering& l) {
@@ -26,27 +26,34 @@ PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, con
           .left = w.pad_before[1]};
 }
 
-PlaneShape plane_shape(const Shape& x, const Lowering& l) {
-  return {x[0], l.machine().count_blocks(x[3]), x[1] * x[2]};
+// Global poolings have one window of the whole image.
+PoolShape global_shape(const Shape& x, const Lowering& l) {
+  return pool_shape({{x[1], x[2]}}, x, {x[0], 1, 1, x[3]}, l);
 }
+simd::PlaneShape to_planes(const PoolShape& shape) { return {1, shape.planes, shape.h * shape.w}; }
 
-// Calls run(planes, first element of x, of y, thread) for parts of the planes.
-template <class Run>
-void over_pools(const CallContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
-  over_parts(c, all.planes, [&](std::int64_t first, std::int64_t count, int thread) {
-    PoolShape part = all;
-    part.planes = count;
-    run(part, first * all.h * all.w * block, first * all.oh * all.ow * block, thread);
-  });
-}
+// A part of the planes, for one thread.
+template <class T>
+struct PoolPart {
+  const PoolKernels<T>& kernels;
+  PoolShape shape;
+  std::int64_t in, out;  // the first element of the large image and of the pooled one
+  int thread;
+};
 
-// The same for planes that are each pooled to one pixel.
+// Adds an instruction that calls run(part, context) for parts of the planes.
 template <class Run>
-void over_global_pools(const CallContext& c, const PlaneShape& all, std::int64_t block,
-                       const Run& run) {
-  over_parts(c, all.n * all.blocks, [&](std::int64_t first, std::int64_t count, int) {
-    run(PlaneShape{1, count, all.pixels}, first * all.pixels * block, first * block);
-  });
+void emit_pool_kernels(Lowering& l, DType type, const PoolShape& all, const Run& run) {
+  const std::int64_t in = all.h * all.w * l.machine().block;
+  const std::int64_t out = all.oh * all.ow * l.machine().block;
+  emit_kernels<PoolKernels>(
+      l, type, [=]<class T>(const CallContext& c, const PoolKernels<T>& kernels) {
+        over_parts(c, all.planes, [&](std::int64_t first, std::int64_t count, int thread) {
+          PoolPart<T> part{kernels, all, first * in, first * out, thread};
+          part.shape.planes = count;
+          run(part, c);
+        });
+      });
 }
 
 }  // namespace
@@ -56,27 +63,17 @@ void lower(const graph::Pool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
   const PoolShape shape = pool_shape(op.window, x.shape, y.shape, l);
-  const bool keep = op.kind == Pool::Kind::kMax && op.keep_index && l.is_output_read(1);
+  const bool max = op.kind == Pool::Kind::kMax;
+  const bool keep = max && op.keep_index && l.is_output_read(1);
   const BufferId index = keep ? l.output(1, Layout::kBlocked).buffer : -1;
-  const std::int64_t block = l.machine().block;
-  with_type(x.type, [&]<class T>() {
-    if (op.kind == Pool::Kind::kMax) {
-      l.emit(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const CallContext& c) {
-               over_pools(c, shape, block,
-                          [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
-                            run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
-                                index >= 0 ? c.at<std::uint8_t>(index) + out : nullptr);
-                          });
-             });
+  emit_pool_kernels(l, x.type, shape, [=]<class T>(const PoolPart<T>& part, const CallContext& c) {
+    const T* from = c.at<T>(x.buffer) + part.in;
+    T* to = c.at<T>(y.buffer) + part.out;
+    if (max) {
+      part.kernels.max_pool(part.shape, from, to,
+                            index >= 0 ? c.at<std::uint8_t>(index) + part.out : nullptr);
     } else {
-      l.emit(l.kernels().name,
-             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const CallContext& c) {
-               over_pools(c, shape, block,
-                          [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
-                            run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
-                          });
-             });
+      part.kernels.average_pool(part.shape, from, to);
     }
   });
 }
@@ -93,63 +90,39 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
       y = pooled.buffer;
     } else {
       // Our kernels apply fused activations only, and only for maxima.
-      Operand g = dy;
-      g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
-                           static_cast<std::int64_t>(size_of(dy.type)));
-      activate_backward(l, op.activation, pooled, dy, g);
-      l.use(g.buffer);
-      dy = g;
-      y = g.buffer;
+      dy = before_activation(l, op.activation, pooled, dy);
+      y = dy.buffer;
     }
   }
   const BufferId index = max ? l.input(1).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
   const PoolShape shape = pool_shape(op.window, dx.shape, dy.shape, l);
-  const std::int64_t block = l.machine().block, plane_floats = shape.h * shape.w * block;
+  const std::int64_t plane_floats = shape.h * shape.w * l.machine().block;
   const BufferId planes = l.scratch(plane_floats * l.machine().threads * 4);
   const simd::FusedActivation activation = fused_activation(op.activation);
-  with_type(dy.type, [&]<class T>() {
+  const float alpha = op.activation.alpha;
+  emit_pool_kernels(l, dy.type, shape, [=]<class T>(const PoolPart<T>& part, const CallContext& c) {
+    const T* from = c.at<T>(dy.buffer) + part.out;
+    T* to = c.at<T>(dx.buffer) + part.in;
+    float* plane = c.at<float>(planes) + part.thread * plane_floats;
     if (max) {
-      l.emit(l.kernels().name, [=, alpha = op.activation.alpha,
-                                run = find_kernels<simd::PoolKernels<T>>(l).max_pool_backward](
-                                   const CallContext& c) {
-        over_pools(c, shape, block,
-                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
-                     run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
-                         c.at<T>(y) + out, activation, alpha, c.at<T>(dx.buffer) + in,
-                         c.at<float>(planes) + thread * plane_floats);
-                   });
-      });
+      part.kernels.max_pool_backward(part.shape, from, c.at<std::uint8_t>(index) + part.out,
+                                     c.at<T>(y) + part.out, activation, alpha, to, plane);
     } else {
-      l.emit(
-          l.kernels().name, [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool_backward](
-                                const CallContext& c) {
-            over_pools(c, shape, block,
-                       [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
-                         run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
-                             c.at<float>(planes) + thread * plane_floats);
-                       });
-          });
+      part.kernels.average_pool_backward(part.shape, from, to, plane);
     }
   });
 }
 
 template <>
 void lower(const graph::GlobalPool& op, Lowering& l) {
+  const bool max = op.kind == Pool::Kind::kMax;
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
-  const PlaneShape shape = plane_shape(x.shape, l);
-  const std::int64_t block = l.machine().block;
-  with_type(x.type, [&]<class T>() {
-    const auto run = op.kind == Pool::Kind::kMax
-                         ? find_kernels<simd::PoolKernels<T>>(l).global_max
-                         : find_kernels<simd::PoolKernels<T>>(l).global_average;
-    l.emit(l.kernels().name, [=](const CallContext& c) {
-      over_global_pools(c, shape, block,
-                        [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
-                          run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
-                        });
-    });
+  const PoolShape shape = global_shape(x.shape, l);
+  emit_pool_kernels(l, x.type, shape, [=]<class T>(const PoolPart<T>& part, const CallContext& c) {
+    const auto run = max ? part.kernels.global_max : part.kernels.global_average;
+    run(to_planes(part.shape), c.at<T>(x.buffer) + part.in, c.at<T>(y.buffer) + part.out);
   });
 }
 
@@ -160,22 +133,16 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const BufferId x = max ? l.input(1, Layout::kBlocked).buffer : -1;
   const BufferId y = max ? l.input(2, Layout::kBlocked).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
-  const PlaneShape shape = plane_shape(dx.shape, l);
-  const std::int64_t block = l.machine().block;
-  with_type(dy.type, [&]<class T>() {
-    const auto& kernels = find_kernels<simd::PoolKernels<T>>(l);
-    l.emit(l.kernels().name, [=, &kernels](const CallContext& c) {
-      over_global_pools(
-          c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
-            const T* gradient = c.at<T>(dy.buffer) + out;
-            if (max) {
-              kernels.global_max_backward(part, c.at<T>(x) + in, c.at<T>(y) + out, gradient,
-                                          c.at<T>(dx.buffer) + in);
-            } else {
-              kernels.global_average_backward(part, gradient, c.at<T>(dx.buffer) + in);
-            }
-          });
-    });
+  const PoolShape shape = global_shape(dx.shape, l);
+  emit_pool_kernels(l, dy.type, shape, [=]<class T>(const PoolPart<T>& part, const CallContext& c) {
+    const T* from = c.at<T>(dy.buffer) + part.out;
+    T* to = c.at<T>(dx.buffer) + part.in;
+    if (max) {
+      part.kernels.global_max_backward(to_planes(part.shape), c.at<T>(x) + part.in,
+                                       c.at<T>(y) + part.out, from, to);
+    } else {
+      part.kernels.global_average_backward(to_planes(part.shape), from, to);
+    }
   });
 }
 

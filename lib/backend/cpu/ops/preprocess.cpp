@@ -16,22 +16,20 @@ void lower(const graph::Preprocess& op, Lowering& l) {
     b.push_back(-op.mean[c] / op.std[c]);
   }
   const bool reverse = op.reverse_channels;
-  with_type(y.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, &kernels = find_kernels<simd::PreprocessKernels<T>>(l)](const CallContext& c) {
-             over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
-               const std::int64_t at = first * pixels * channels;
-               T* to = c.at<T>(y.buffer) + at;
-               if (x.type == DType::kUInt8) {
-                 kernels.from_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels,
-                                 reverse, a.data(), b.data());
-               } else {
-                 kernels.from_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
-                                  a.data(), b.data());
-               }
-             });
-           });
-  });
+  emit_kernels<simd::PreprocessKernels>(
+      l, y.type, [=]<class T>(const CallContext& c, const simd::PreprocessKernels<T>& kernels) {
+        over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+          const std::int64_t at = first * pixels * channels;
+          T* to = c.at<T>(y.buffer) + at;
+          if (x.type == DType::kUInt8) {
+            kernels.from_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels, reverse,
+                            a.data(), b.data());
+          } else {
+            kernels.from_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
+                             a.data(), b.data());
+          }
+        });
+      });
 }
 
 }  // namespace trainer::backend::cpu

@@ -2,7 +2,7 @@
 // Finite values have the same bits as those of separate instructions.
 #include <algorithm>
 
-#include "backend/cpu/ops/norm_gradient.h"
+#include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -44,33 +44,34 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const NormSums norm = with_norm ? norm_sums(group, ch, l) : NormSums{};
   const simd::FusedActivation activation = fused_activation(op.activation);
   const std::int64_t block = l.machine().block;
-  with_type(dx.type, [&]<class T>() {
-    l.emit(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
-           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const CallContext& c) {
-             const auto make_gradient = [&](const PlanePart& part) {
-               return simd::ActivationGradient<T>{
-                   c.at<T>(a.buffer) + part.element, b >= 0 ? c.at<T>(b) + part.element : nullptr,
-                   c.at<T>(saved.buffer) + part.element, activation, alpha};
-             };
-             T* to = c.at<T>(dx.buffer);
-             if (!with_norm) {
-               over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-                 kernels.activation_gradient(part.shape, make_gradient(part), to + part.element);
-               });
-               return;
-             }
-             float *mean = c.at<float>(norm.padded_mean), *std = c.at<float>(norm.padded_std);
-             pad(c.at<float>(norm.mean), ch.count, ch.padded, mean);
-             pad(c.at<float>(norm.inverse_std), ch.count, ch.padded, std);
-             auto* sums = c.at<simd::GradientSums>(norm.sums);
-             std::fill(sums, sums + ch.padded, simd::GradientSums{});
-             over_channels(c, ch.shape, block, [&](const PlanePart& part) {
-               kernels.activation_gradient_sums(part.shape, make_gradient(part), to + part.element,
-                                                c.at<T>(norm.x) + part.element, mean + part.channel,
-                                                std + part.channel, sums + part.channel);
-             });
-           });
-  });
+  emit_kernels<simd::Typed>(
+      l, dx.type,
+      [=, alpha = op.activation.alpha]<class T>(const CallContext& c,
+                                                const simd::Typed<T>& kernels) {
+        const auto make_gradient = [&](const PlanePart& part) {
+          return simd::ActivationGradient<T>{
+              c.at<T>(a.buffer) + part.element, b >= 0 ? c.at<T>(b) + part.element : nullptr,
+              c.at<T>(saved.buffer) + part.element, activation, alpha};
+        };
+        T* to = c.at<T>(dx.buffer);
+        if (!with_norm) {
+          over_planes(c, ch.shape, block, [&](const PlanePart& part) {
+            kernels.activation_gradient(part.shape, make_gradient(part), to + part.element);
+          });
+          return;
+        }
+        float *mean = c.at<float>(norm.padded_mean), *std = c.at<float>(norm.padded_std);
+        pad(c.at<float>(norm.mean), ch.count, ch.padded, mean);
+        pad(c.at<float>(norm.inverse_std), ch.count, ch.padded, std);
+        auto* sums = c.at<simd::GradientSums>(norm.sums);
+        std::fill(sums, sums + ch.padded, simd::GradientSums{});
+        over_channels(c, ch.shape, block, [&](const PlanePart& part) {
+          kernels.activation_gradient_sums(part.shape, make_gradient(part), to + part.element,
+                                           c.at<T>(norm.x) + part.element, mean + part.channel,
+                                           std + part.channel, sums + part.channel);
+        });
+      },
+      with_norm ? " with a batch norm" : "");
 }
 
 }  // namespace trainer::backend::cpu

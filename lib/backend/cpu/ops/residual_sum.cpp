@@ -28,23 +28,22 @@ void lower(const ResidualSum& group, Lowering& l) {
   const Operand y = l.output(0, Layout::kBlocked);
   const Channels ch = find_channels(y, l);
   const std::int64_t block = l.machine().block;
-  with_type(y.type, [&]<class T>() {
-    l.emit(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),
-           [=, &kernels = typed<T>(l)](const CallContext& c) {
-             over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-               const T* x = c.at<T>(first.x) + part.element;
-               const T* add = c.at<T>(other.x) + part.element;
-               T* to = c.at<T>(y.buffer) + part.element;
-               const simd::NormCoefficients norm = first.rows.at(c, part.channel);
-               if (both) {
-                 kernels.add_two_norms(part.shape, x, norm, add, other.rows.at(c, part.channel),
-                                       to);
-               } else {
-                 kernels.add_to_norm(part.shape, x, norm, add, to);
-               }
-             });
-           });
-  });
+  emit_kernels<simd::Typed>(
+      l, y.type,
+      [=]<class T>(const CallContext& c, const simd::Typed<T>& kernels) {
+        over_planes(c, ch.shape, block, [&](const PlanePart& part) {
+          const T* x = c.at<T>(first.x) + part.element;
+          const T* add = c.at<T>(other.x) + part.element;
+          T* to = c.at<T>(y.buffer) + part.element;
+          const simd::NormCoefficients norm = first.rows.at(c, part.channel);
+          if (both) {
+            kernels.add_two_norms(part.shape, x, norm, add, other.rows.at(c, part.channel), to);
+          } else {
+            kernels.add_to_norm(part.shape, x, norm, add, to);
+          }
+        });
+      },
+      both ? " with two batch norms" : " with a batch norm");
 }
 
 }  // namespace trainer::backend::cpu

@@ -9,6 +9,8 @@
 namespace trainer::backend::cpu {
 namespace {
 
+using simd::UpSampleKernels;
+
 // The two pixels of the smaller image that each pixel of the larger image lies between, on one
 // axis.
 struct Axis {
@@ -71,12 +73,10 @@ void lower(const graph::UpSample& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
   const auto tables = make_tables(op, x.shape, l);
-  with_type(x.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const CallContext& c) {
-             run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
-           });
-  });
+  emit_kernels<UpSampleKernels>(
+      l, x.type, [=]<class T>(const CallContext& c, const UpSampleKernels<T>& kernels) {
+        kernels.forward(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
+      });
 }
 
 template <>
@@ -85,12 +85,10 @@ void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dx = l.output(0, Layout::kBlocked);
   const auto tables = make_tables(op, dx.shape, l);
   const BufferId plane = l.scratch(dx.h() * dx.w() * tables->shape.block * kFloatBytes);
-  with_type(dy.type, [&]<class T>() {
-    l.emit(l.kernels().name,
-           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const CallContext& c) {
-             run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
-           });
-  });
+  emit_kernels<UpSampleKernels>(
+      l, dy.type, [=]<class T>(const CallContext& c, const UpSampleKernels<T>& kernels) {
+        kernels.backward(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
+      });
 }
 
 }  // namespace trainer::backend::cpu

@@ -102,8 +102,6 @@ struct Typed {
 struct Kernels {
   std::int64_t block;
   const char* name;
-  Typed<float> f32;
-  Typed<BFloat16> bf16;
 
   // y = activation(convolution + bias); bias may be null. `scratch` has winograd_scratch() floats.
   void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
@@ -132,8 +130,8 @@ const Kernels* best_kernels();
 const Kernels* kernels_named(const char* name);
 
 // The kernels of an op are the members of a struct K of function pointers, which simd/ops/<op>.inl
-// declares. The same file specialises the functions find_kernels() of both instruction sets. There
-// is no general definition, so that a K without a specialisation does not link.
+// declares. The same file instantiates the functions find_kernels() of both instruction sets, which
+// only table.inl defines, so that a K without kernels does not link. Typed is such a K, too.
 namespace v3 {
 extern const Kernels kTable;
 template <class K>

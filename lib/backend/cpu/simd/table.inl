@@ -18,8 +18,12 @@ void to_f32(const T* x, float* y, std::int64_t elements) {
   for (std::int64_t i = 0; i < elements; ++i) y[i] = get(x + i);
 }
 
+// The kernels K of this instruction set, which the file that defines them specialises.
+template <class K>
+extern const K kKernels;
+
 template <class T>
-constexpr Typed<T> kTyped = {
+constexpr Typed<T> kKernels<Typed<T>> = {
     .moments = moments<T>,
     .scale_shift = scale_shift<T>,
     .add_to_norm = add_to_norm<T>,
@@ -33,11 +37,16 @@ constexpr Typed<T> kTyped = {
 
 }  // namespace
 
+template <class K>
+const K& find_kernels() {
+  return kKernels<K>;
+}
+template const Typed<float>& find_kernels();
+template const Typed<BFloat16>& find_kernels();
+
 const Kernels kTable = {
     .block = B,
     .name = TRAINER_LEVEL_NAME,
-    .f32 = kTyped<float>,
-    .bf16 = kTyped<BFloat16>,
     .winograd = winograd,
     .winograd_scratch = winograd_scratch,
     .winograd_weights = winograd_weights,

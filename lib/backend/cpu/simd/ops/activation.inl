@@ -56,7 +56,7 @@ void selu_backward(const T* x, const T* dy, T* dx, std::int64_t elements) {
 }
 
 template <class T>
-constexpr ActivationKernels<T> kActivation = {
+constexpr ActivationKernels<T> kKernels<ActivationKernels<T>> = {
     .hard_sigmoid = hard_sigmoid<T>,
     .hard_sigmoid_backward = hard_sigmoid_backward<T>,
     .selu = selu<T>,
@@ -65,14 +65,8 @@ constexpr ActivationKernels<T> kActivation = {
 
 }  // namespace
 
-template <>
-const ActivationKernels<float>& find_kernels() {
-  return kActivation<float>;
-}
-template <>
-const ActivationKernels<BFloat16>& find_kernels() {
-  return kActivation<BFloat16>;
-}
+template const ActivationKernels<float>& find_kernels();
+template const ActivationKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

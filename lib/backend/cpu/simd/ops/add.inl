@@ -35,21 +35,15 @@ void add_bias(const T* x, const float* bias, T* y, std::int64_t rows, std::int64
 }
 
 template <class T>
-constexpr AddKernels<T> kAdd = {
+constexpr AddKernels<T> kKernels<AddKernels<T>> = {
     .add = add<T>,
     .add_bias = add_bias<T>,
 };
 
 }  // namespace
 
-template <>
-const AddKernels<float>& find_kernels() {
-  return kAdd<float>;
-}
-template <>
-const AddKernels<BFloat16>& find_kernels() {
-  return kAdd<BFloat16>;
-}
+template const AddKernels<float>& find_kernels();
+template const AddKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -190,21 +190,15 @@ void conv_max_pool_backward(const ConvMaxPoolShape& s, const T* x, const T* dy, 
 }
 
 template <class T>
-constexpr ConvMaxPoolKernels<T> kConvMaxPool = {
+constexpr ConvMaxPoolKernels<T> kKernels<ConvMaxPoolKernels<T>> = {
     .forward = conv_max_pool<T>,
     .backward = conv_max_pool_backward<T>,
 };
 
 }  // namespace
 
-template <>
-const ConvMaxPoolKernels<float>& find_kernels() {
-  return kConvMaxPool<float>;
-}
-template <>
-const ConvMaxPoolKernels<BFloat16>& find_kernels() {
-  return kConvMaxPool<BFloat16>;
-}
+template const ConvMaxPoolKernels<float>& find_kernels();
+template const ConvMaxPoolKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

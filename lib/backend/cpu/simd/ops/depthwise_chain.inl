@@ -348,7 +348,7 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, 
 }
 
 template <class T>
-constexpr DepthwiseChainKernels<T> kDepthwiseChain = {
+constexpr DepthwiseChainKernels<T> kKernels<DepthwiseChainKernels<T>> = {
     .forward = depthwise<T>,
     .backward = depthwise_backward<T>,
     .scratch = depthwise_scratch,
@@ -357,14 +357,8 @@ constexpr DepthwiseChainKernels<T> kDepthwiseChain = {
 
 }  // namespace
 
-template <>
-const DepthwiseChainKernels<float>& find_kernels() {
-  return kDepthwiseChain<float>;
-}
-template <>
-const DepthwiseChainKernels<BFloat16>& find_kernels() {
-  return kDepthwiseChain<BFloat16>;
-}
+template const DepthwiseChainKernels<float>& find_kernels();
+template const DepthwiseChainKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

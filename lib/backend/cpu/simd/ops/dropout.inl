@@ -56,20 +56,14 @@ void dropout(const T* x, T* y, std::int64_t samples, std::int64_t elements, floa
 }
 
 template <class T>
-constexpr DropoutKernels<T> kDropout = {
+constexpr DropoutKernels<T> kKernels<DropoutKernels<T>> = {
     .dropout = dropout<T>,
 };
 
 }  // namespace
 
-template <>
-const DropoutKernels<float>& find_kernels() {
-  return kDropout<float>;
-}
-template <>
-const DropoutKernels<BFloat16>& find_kernels() {
-  return kDropout<BFloat16>;
-}
+template const DropoutKernels<float>& find_kernels();
+template const DropoutKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

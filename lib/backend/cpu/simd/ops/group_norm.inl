@@ -204,21 +204,15 @@ void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const flo
 }
 
 template <class T>
-constexpr GroupNormKernels<T> kGroupNorm = {
+constexpr GroupNormKernels<T> kKernels<GroupNormKernels<T>> = {
     .forward = group_norm<T>,
     .backward = group_norm_backward<T>,
 };
 
 }  // namespace
 
-template <>
-const GroupNormKernels<float>& find_kernels() {
-  return kGroupNorm<float>;
-}
-template <>
-const GroupNormKernels<BFloat16>& find_kernels() {
-  return kGroupNorm<BFloat16>;
-}
+template const GroupNormKernels<float>& find_kernels();
+template const GroupNormKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -79,7 +79,7 @@ void sum_product_f32(const T* a, const T* b, float* sum, float* scratch, std::in
 }
 
 template <class T>
-constexpr MultiplyKernels<T> kMultiply = {
+constexpr MultiplyKernels<T> kKernels<MultiplyKernels<T>> = {
     .multiply = multiply<T>,
     .multiply_f32 = multiply_f32<T>,
     .sum_product = sum_product<T>,
@@ -88,14 +88,8 @@ constexpr MultiplyKernels<T> kMultiply = {
 
 }  // namespace
 
-template <>
-const MultiplyKernels<float>& find_kernels() {
-  return kMultiply<float>;
-}
-template <>
-const MultiplyKernels<BFloat16>& find_kernels() {
-  return kMultiply<BFloat16>;
-}
+template const MultiplyKernels<float>& find_kernels();
+template const MultiplyKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -219,7 +219,7 @@ void global_max_backward(const PlaneShape& s, const T* x, const T* y, const T* d
 }
 
 template <class T>
-constexpr PoolKernels<T> kPool = {
+constexpr PoolKernels<T> kKernels<PoolKernels<T>> = {
     .max_pool = max_pool<T>,
     .max_pool_backward = max_pool_backward<T>,
     .average_pool = average_pool<T>,
@@ -232,14 +232,8 @@ constexpr PoolKernels<T> kPool = {
 
 }  // namespace
 
-template <>
-const PoolKernels<float>& find_kernels() {
-  return kPool<float>;
-}
-template <>
-const PoolKernels<BFloat16>& find_kernels() {
-  return kPool<BFloat16>;
-}
+template const PoolKernels<float>& find_kernels();
+template const PoolKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -38,21 +38,15 @@ void preprocess(const In* x, T* y, std::int64_t n, std::int64_t pixels, std::int
 }
 
 template <class T>
-constexpr PreprocessKernels<T> kPreprocess = {
+constexpr PreprocessKernels<T> kKernels<PreprocessKernels<T>> = {
     .from_u8 = preprocess<std::uint8_t, T>,
     .from_f32 = preprocess<float, T>,
 };
 
 }  // namespace
 
-template <>
-const PreprocessKernels<float>& find_kernels() {
-  return kPreprocess<float>;
-}
-template <>
-const PreprocessKernels<BFloat16>& find_kernels() {
-  return kPreprocess<BFloat16>;
-}
+template const PreprocessKernels<float>& find_kernels();
+template const PreprocessKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -73,21 +73,15 @@ void up_sample_backward(const UpSampleShape& s, const T* dy, T* dx, float* plane
 }
 
 template <class T>
-constexpr UpSampleKernels<T> kUpSample = {
+constexpr UpSampleKernels<T> kKernels<UpSampleKernels<T>> = {
     .forward = up_sample<T>,
     .backward = up_sample_backward<T>,
 };
 
 }  // namespace
 
-template <>
-const UpSampleKernels<float>& find_kernels() {
-  return kUpSample<float>;
-}
-template <>
-const UpSampleKernels<BFloat16>& find_kernels() {
-  return kUpSample<BFloat16>;
-}
+template const UpSampleKernels<float>& find_kernels();
+template const UpSampleKernels<BFloat16>& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 #endif

@@ -271,7 +271,8 @@ void lamb(const UpdateRun& r, const LambFactors& f) {
   });
 }
 
-constexpr UpdateKernels kUpdate = {
+template <>
+constexpr UpdateKernels kKernels<UpdateKernels> = {
     .sgd = sgd,
     .rms_prop = rms_prop,
     .adam = adam,
@@ -284,10 +285,7 @@ constexpr UpdateKernels kUpdate = {
 
 }  // namespace
 
-template <>
-const UpdateKernels& find_kernels() {
-  return kUpdate;
-}
+template const UpdateKernels& find_kernels();
 
 }  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
 
