@@ -59,13 +59,8 @@ class Walk {
   Graph differentiate_logits() && {
     const ValueId logits = graph_.outputs[0], activation = graph_.outputs[1];
     const Value like = graph_[logits];
-    Value weights;
-    weights.name = "logit_weights";
-    weights.shape = like.shape;
-    weights.type = like.type;
-    weights.role = Role::kInput;
-    weights.loc = like.loc;
-    graph_.inputs.push_back(graph_.add_value(std::move(weights)));
+    graph_.inputs.push_back(
+        graph_.add_value({"logit_weights", like.shape, like.type, Role::kInput, like.loc}));
     parts_[logits].push_back(graph_.inputs.back());
     visit_all();
     const Value layer_output = graph_[activation];

@@ -30,12 +30,9 @@ Node fold(Graph& graph, const Node& conv, const Node& norm) {
   folding.inputs.insert(folding.inputs.end(), norm.inputs.begin() + 1, norm.inputs.end());
   const Shape kernel = graph[conv.inputs[1]].shape;
   for (const char* name : {"/folded_kernel", "/folded_bias"}) {
-    Value value;
-    value.name = conv.name + name;
-    value.shape = folding.outputs.empty() ? kernel : Shape{kernel[3]};
-    value.role = Role::kDerived;
-    value.loc = norm.loc;
-    folding.outputs.push_back(graph.add_value(std::move(value)));
+    const Shape shape = folding.outputs.empty() ? kernel : Shape{kernel[3]};
+    folding.outputs.push_back(
+        graph.add_value({conv.name + name, shape, DType::kFloat32, Role::kDerived, norm.loc}));
   }
   return folding;
 }

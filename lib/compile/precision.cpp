@@ -6,9 +6,7 @@ Graph precision(Graph graph, const Options& options) {
   if (options.activations == DType::kFloat32) return graph;
   for (const Node& node : graph.nodes) {
     if (node.phase != Phase::kForward) continue;
-    std::vector<graph::Typed> inputs;
-    for (const ValueId id : node.inputs) inputs.push_back({graph[id].shape, graph[id].type});
-    const auto outputs = graph::infer(node.op, inputs, node.name, node.loc);
+    const auto outputs = graph::infer(node.op, list_types(graph, node.inputs), node.name, node.loc);
     for (std::size_t i = 0; i < outputs.size(); ++i) graph[node.outputs[i]].type = outputs[i].type;
     if (std::holds_alternative<graph::Preprocess>(node.op)) {
       graph[node.outputs[0]].type = options.activations;

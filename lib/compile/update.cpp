@@ -8,14 +8,9 @@ namespace trainer::compile {
 namespace {
 
 ValueId add_slot(Graph& graph, const Value& parameter, const graph::Slot& slot) {
-  Value value;
-  value.name = parameter.name + "/" + slot.name;
-  value.shape = parameter.shape;
-  value.role = Role::kSlot;
-  value.loc = parameter.loc;
-  value.initial = {graph::Initial::Kind::kConstant, slot.initial, 0};
-  if (slot.copy) value.initial = parameter.initial;
-  return graph.add_value(std::move(value));
+  const graph::Initial constant{graph::Initial::Kind::kConstant, slot.initial};
+  return graph.add_value({parameter.name + "/" + slot.name, parameter.shape, DType::kFloat32,
+                          Role::kSlot, parameter.loc, slot.copy ? parameter.initial : constant});
 }
 
 void add_update(Graph& graph, ValueId id, ValueId gradient, graph::Update update) {

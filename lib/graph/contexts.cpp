@@ -4,6 +4,16 @@
 
 namespace trainer::graph {
 
+std::string words(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (!part.empty()) joined += (joined.empty() ? "" : " ") + part;
+  }
+  return joined;
+}
+
+std::string flag(bool set, const char* name) { return set ? name : ""; }
+
 void expect_inputs(const ShapeContext& context, std::size_t count) {
   if (context.inputs.size() != count) {
     throw std::logic_error(
@@ -108,16 +118,11 @@ ValueId GradientContext::before_activation(const Activation& activation) {
 }
 
 void GradientContext::extend(Op op) {
-  std::vector<Typed> inputs;
-  for (const ValueId id : node.inputs) inputs.push_back({graph[id].shape, graph[id].type});
-  const std::vector<Typed> outputs = infer(op, inputs, node.name, node.loc);
+  const Outputs outputs = infer(op, list_types(graph, node.inputs), node.name, node.loc);
   for (std::size_t i = node.outputs.size(); i < outputs.size(); ++i) {
-    Value value;
-    value.name = concat(node.name, ":", i);
-    value.shape = outputs[i].shape;
-    value.type = outputs[i].type;
-    value.loc = node.loc;
-    node.outputs.push_back(graph.add_value(std::move(value)));
+    const auto& [shape, type] = outputs[i];
+    node.outputs.push_back(
+        graph.add_value({concat(node.name, ":", i), shape, type, Role::kActivation, node.loc}));
   }
   Node& own = graph.nodes[index];
   own.op = std::move(op);

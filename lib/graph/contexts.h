@@ -12,6 +12,11 @@
 
 namespace trainer::graph {
 
+// ---- Texts ----
+
+std::string words(const std::vector<std::string>& parts);  // the non-empty parts, joined by spaces
+std::string flag(bool set, const char* name);              // the name or nothing
+
 // ---- Shapes ----
 
 // The inputs of a node, and its name and location for error messages.

@@ -8,13 +8,6 @@
 namespace trainer::graph {
 namespace {
 
-std::vector<Typed> list_types(const Graph& graph, const std::vector<ValueId>& ids) {
-  std::vector<Typed> types;
-  types.reserve(ids.size());
-  for (const ValueId id : ids) types.push_back({graph[id].shape, graph[id].type});
-  return types;
-}
-
 // Walks over the nodes and checks the invariants of verify().
 class Verifier {
  public:
@@ -108,6 +101,12 @@ class Verifier {
 
 }  // namespace
 
+std::vector<Typed> list_types(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<Typed> types;
+  for (const ValueId id : ids) types.push_back({graph[id].shape, graph[id].type});
+  return types;
+}
+
 bool is_persistent(Role role) {
   return role == Role::kParameter || role == Role::kStatistic || role == Role::kSlot;
 }
@@ -122,12 +121,8 @@ std::vector<ValueId> Graph::add(Op op, std::vector<ValueId> node_inputs, const s
   const std::vector<Typed> types = infer(op, list_types(*this, node_inputs), name, loc);
   std::vector<ValueId> made;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    Value value;
-    value.name = i == 0 ? name : concat(name, ":", i);
-    value.shape = types[i].shape;
-    value.type = types[i].type;
-    value.loc = loc;
-    made.push_back(add_value(std::move(value)));
+    made.push_back(add_value({i == 0 ? name : concat(name, ":", i), types[i].shape, types[i].type,
+                              Role::kActivation, loc}));
   }
   nodes.push_back({std::move(op), std::move(node_inputs), made, name, phase, loc});
   return made;

@@ -62,7 +62,7 @@ struct Value {
   Role role = Role::kActivation;
   SourceLoc loc;
   // Persistent values only.
-  Initial initial;
+  Initial initial = {};
   bool trainable = false;              // kParameter: has an update
   float l2 = 0;                        // kParameter: regularisation factor
   float learning_rate_multiplier = 1;  // kParameter
@@ -128,6 +128,9 @@ std::optional<int> only_consumer(const Graph& graph, ValueId id);
 // Returns whether the value depends on inputs of the graph and on no parameter, so that no gradient
 // flows to it.
 bool depends_on_inputs_only(const Graph& graph, ValueId id);
+
+// Returns the shapes and types of values.
+std::vector<Typed> list_types(const Graph& graph, const std::vector<ValueId>& ids);
 
 // Returns whether values of the role live as long as the model: parameters, statistics and slots.
 bool is_persistent(Role role);

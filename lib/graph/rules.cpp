@@ -1,10 +1,19 @@
 #include "graph/rules.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "graph/contexts.h"
 
 namespace trainer::graph {
+
+const char* name_of(const Op& op) {
+  return std::visit([](const auto& each) { return each.kName; }, op);
+}
+
+std::string describe(const Op& op) {
+  return std::visit([](const auto& each) { return each.text(); }, op);
+}
 
 void no_gradient(const GradientContext& context) {
   throw std::logic_error(
@@ -32,6 +41,11 @@ std::vector<ValueId> differentiate(Graph& graph, int node,
   const std::int64_t first_new = std::ssize(graph.values);
   GradientContext context{graph, node, graph.nodes[node], output_gradients, wanted};
   const Op op = context.node.op;
+  // A loss makes the gradient of the logits itself.
+  const bool flows = context.dy() != kNoValue || std::holds_alternative<Loss>(op);
+  if (!flows || std::ranges::find(wanted, true) == wanted.end()) {
+    return std::vector<ValueId>(wanted.size(), kNoValue);
+  }
   std::vector<ValueId> gradients =
       std::visit([&](const auto& each) { return each.differentiate(context); }, op);
   for (std::size_t i = 0; i < gradients.size(); ++i) {

@@ -8,8 +8,8 @@
 //       Shape and type of each output. Throws ConfigError at the location of the node if the
 //       inputs do not fit the op.
 //   Gradients differentiate(GradientContext& context) const;
-//       Emits the nodes of the gradient. Returns one gradient per input, kNoValue where none is
-//       wanted or none flows.
+//       Emits the nodes of the gradient. Returns one gradient per input; those that are not wanted
+//       do not count. Called if a gradient of output 0 is given and one of an input is wanted.
 //   std::int64_t flops(const NodeShapes& shapes) const;
 //       Floating-point operations of one sample, two per multiply-accumulate. It is 0 for all but
 //       convolutions and dense layers: memory limits the other ops, not arithmetic.

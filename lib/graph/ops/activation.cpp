@@ -11,21 +11,16 @@ std::string Activation::text() const {
   return concat(spell(kind), " ", alpha);
 }
 
-std::string Activate::text() const { return activation.text(); }
-
 Outputs Activate::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);
   return {floats(context, 0)};
 }
 
 Gradients Activate::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
   if (activation.linear()) return {context.dy()};
   const ValueId s = activation.differentiable_from_output() ? context.y() : context.x(0);
   return {context.emit1(ActivateBackward{activation}, {s, context.dy()})};
 }
-
-std::string ActivateBackward::text() const { return activation.text(); }
 
 Outputs ActivateBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, 2);

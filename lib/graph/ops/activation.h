@@ -36,7 +36,7 @@ struct Activate {
   Activation activation;
 
   static constexpr const char* kName = "activate";
-  std::string text() const;
+  std::string text() const { return activation.text(); }
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const;
   std::int64_t flops(const NodeShapes&) const { return 0; }
@@ -48,7 +48,7 @@ struct ActivateBackward {
   Activation activation;
 
   static constexpr const char* kName = "activate_backward";
-  std::string text() const;
+  std::string text() const { return activation.text(); }
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const { no_gradient(context); }
   std::int64_t flops(const NodeShapes&) const { return 0; }

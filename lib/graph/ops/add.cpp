@@ -36,7 +36,6 @@ Outputs AddBias::infer(const ShapeContext& context) const {
 
 Gradients AddBias::differentiate(GradientContext& context) const {
   Gradients gradients(2, kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   if (context.wants(0)) gradients[0] = context.dy();
   if (context.wants(1)) {
     gradients[1] = context.emit1(SumProduct{context.shape_of(context.x(1))}, {context.dy()});

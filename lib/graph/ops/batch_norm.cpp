@@ -1,7 +1,8 @@
 #include "graph/ops/batch_norm.h"
 
+#include <array>
+
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 namespace {
@@ -15,14 +16,22 @@ const Typed& normalised(const ShapeContext& context) {
   return floats(context, 0);
 }
 
-Outputs backward_outputs(const Typed& x, const Typed& dy) {
+// `names` are those of inputs 2 to 4.
+Outputs infer_backward(const ShapeContext& context, const Activation& activation,
+                       const std::array<const char*, 3>& names) {
+  expect_inputs(context, activation.linear() ? 5 : 6);
+  const Typed& x = normalised(context);
   const Shape channels = channel_shape(x.shape);
-  return {{x.shape, dy.type}, {channels, DType::kFloat32}, {channels, DType::kFloat32}};
+  expect_shape(context, 1, x.shape, "gradient of the output");
+  for (std::size_t i = 0; i < 3; ++i) expect_shape(context, i + 2, channels, names[i]);
+  if (!activation.linear()) expect_shape(context, 5, x.shape, "output");
+  const DType type = context.inputs[1].type;
+  return {{x.shape, type}, {channels, DType::kFloat32}, {channels, DType::kFloat32}};
 }
 
 }  // namespace
 
-std::string BatchNorm::text() const {
+std::string NormAttributes::text() const {
   return words({concat("epsilon ", epsilon), activation.text()});
 }
 
@@ -36,26 +45,13 @@ Outputs BatchNorm::infer(const ShapeContext& context) const {
 }
 
 Gradients BatchNorm::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue) return Gradients(3, kNoValue);
   std::vector<ValueId> inputs{context.x(0), context.dy(), context.x(1), context.y(1), context.y(2)};
   if (!activation.linear()) inputs.push_back(context.y());
   return context.emit(BatchNormBackward{epsilon, activation}, inputs);
 }
 
-std::string BatchNormBackward::text() const {
-  return words({concat("epsilon ", epsilon), activation.text()});
-}
-
 Outputs BatchNormBackward::infer(const ShapeContext& context) const {
-  expect_inputs(context, activation.linear() ? 5 : 6);
-  const Typed& x = normalised(context);
-  const Shape channels = channel_shape(x.shape);
-  expect_shape(context, 1, x.shape, "gradient of the output");
-  expect_shape(context, 2, channels, "gamma");
-  expect_shape(context, 3, channels, "mean");
-  expect_shape(context, 4, channels, "inverse deviation");
-  if (!activation.linear()) expect_shape(context, 5, x.shape, "output");
-  return backward_outputs(x, context.inputs[1]);
+  return infer_backward(context, activation, {"gamma", "mean", "inverse deviation"});
 }
 
 std::string UpdateStatistics::text() const {
@@ -69,10 +65,6 @@ Outputs UpdateStatistics::infer(const ShapeContext& context) const {
   return {{channels, DType::kFloat32}, {channels, DType::kFloat32}};
 }
 
-std::string BatchNormInference::text() const {
-  return words({concat("epsilon ", epsilon), activation.text()});
-}
-
 Outputs BatchNormInference::infer(const ShapeContext& context) const {
   expect_inputs(context, 5);
   const Typed& x = normalised(context);
@@ -83,28 +75,15 @@ Outputs BatchNormInference::infer(const ShapeContext& context) const {
 }
 
 Gradients BatchNormInference::differentiate(GradientContext& context) const {
-  Gradients gradients(5, kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   std::vector<ValueId> inputs{context.x(0), context.dy(), context.x(1), context.x(3), context.x(4)};
   if (!activation.linear()) inputs.push_back(context.y());
-  const auto made = context.emit(BatchNormInferenceBackward{epsilon, activation}, inputs);
-  for (std::size_t i = 0; i < 3; ++i) gradients[i] = made[i];
+  Gradients gradients = context.emit(BatchNormInferenceBackward{epsilon, activation}, inputs);
+  gradients.resize(5, kNoValue);
   return gradients;
 }
 
-std::string BatchNormInferenceBackward::text() const {
-  return words({concat("epsilon ", epsilon), activation.text()});
-}
-
 Outputs BatchNormInferenceBackward::infer(const ShapeContext& context) const {
-  expect_inputs(context, activation.linear() ? 5 : 6);
-  const Typed& x = normalised(context);
-  const Shape channels = channel_shape(x.shape);
-  expect_shape(context, 1, x.shape, "gradient of the output");
-  const char* names[] = {"gamma", "moving mean", "moving variance"};
-  for (std::size_t i = 0; i < 3; ++i) expect_shape(context, i + 2, channels, names[i]);
-  if (!activation.linear()) expect_shape(context, 5, x.shape, "output");
-  return backward_outputs(x, context.inputs[1]);
+  return infer_backward(context, activation, {"gamma", "moving mean", "moving variance"});
 }
 
 std::string FoldBatchNorm::text() const {

@@ -9,14 +9,18 @@
 
 namespace trainer::graph {
 
-// Training: x, gamma, beta -> y, mean, inverse_std. The mean and the biased variance are those of
-// the batch.
-struct BatchNorm {
+// The attributes of the ops that normalise, and of their gradients.
+struct NormAttributes {
   float epsilon = 1e-3f;
   Activation activation;
 
-  static constexpr const char* kName = "batch_norm";
   std::string text() const;
+};
+
+// Training: x, gamma, beta -> y, mean, inverse_std. The mean and the biased variance are those of
+// the batch.
+struct BatchNorm : NormAttributes {
+  static constexpr const char* kName = "batch_norm";
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const;
   std::int64_t flops(const NodeShapes&) const { return 0; }
@@ -24,12 +28,8 @@ struct BatchNorm {
 };
 
 // x, dy, gamma, mean, inverse_std, [y] -> dx, dgamma, dbeta. y is an input only with an activation.
-struct BatchNormBackward {
-  float epsilon = 1e-3f;
-  Activation activation;
-
+struct BatchNormBackward : NormAttributes {
   static constexpr const char* kName = "batch_norm_backward";
-  std::string text() const;
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const { no_gradient(context); }
   std::int64_t flops(const NodeShapes&) const { return 0; }
@@ -52,12 +52,8 @@ struct UpdateStatistics {
 };
 
 // x, gamma, beta, mean, variance -> y
-struct BatchNormInference {
-  float epsilon = 1e-3f;
-  Activation activation;
-
+struct BatchNormInference : NormAttributes {
   static constexpr const char* kName = "batch_norm_inference";
-  std::string text() const;
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const;
   std::int64_t flops(const NodeShapes&) const { return 0; }
@@ -65,12 +61,8 @@ struct BatchNormInference {
 };
 
 // x, dy, gamma, mean, variance, [y] -> dx, dgamma, dbeta. y is an input only with an activation.
-struct BatchNormInferenceBackward {
-  float epsilon = 1e-3f;
-  Activation activation;
-
+struct BatchNormInferenceBackward : NormAttributes {
   static constexpr const char* kName = "batch_norm_inference_backward";
-  std::string text() const;
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const { no_gradient(context); }
   std::int64_t flops(const NodeShapes&) const { return 0; }

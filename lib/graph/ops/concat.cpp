@@ -25,7 +25,6 @@ Outputs Concat::infer(const ShapeContext& context) const {
 
 Gradients Concat::differentiate(GradientContext& context) const {
   Gradients gradients(context.node.inputs.size(), kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     const Shape shape = context.shape_of(context.x(i));

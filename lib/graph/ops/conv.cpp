@@ -1,7 +1,6 @@
 #include "graph/ops/conv.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 namespace {
@@ -49,7 +48,6 @@ Outputs Conv::infer(const ShapeContext& context) const {
 
 Gradients Conv::differentiate(GradientContext& context) const {
   Gradients gradients(context.node.inputs.size(), kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   const ValueId dy = context.before_activation(activation);
   if (context.wants(0)) {
     gradients[0] = context.emit1(ConvBackwardData{window, groups, context.shape_of(context.x(0))},
@@ -85,7 +83,6 @@ Outputs ConvBackwardData::infer(const ShapeContext& context) const {
 // kernel's gradient with both images exchanged.
 Gradients ConvBackwardData::differentiate(GradientContext& context) const {
   Gradients gradients(2, kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   if (context.wants(0)) {
     gradients[0] = context.emit1(Conv{window, groups, false, {}}, {context.dy(), context.x(1)});
   }

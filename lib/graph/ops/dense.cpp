@@ -1,7 +1,6 @@
 #include "graph/ops/dense.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 
@@ -21,7 +20,6 @@ Outputs Dense::infer(const ShapeContext& context) const {
 
 Gradients Dense::differentiate(GradientContext& context) const {
   Gradients gradients(context.node.inputs.size(), kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   const ValueId dy = context.before_activation(activation);
   if (context.wants(0)) {
     gradients[0] =

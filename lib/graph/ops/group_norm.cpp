@@ -1,20 +1,12 @@
 #include "graph/ops/group_norm.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 namespace {
 
-template <class Op>
-std::string norm_text(const Op& op) {
-  return words({op.per_pixel ? "of pixels" : "", op.groups > 1 ? concat("groups ", op.groups) : "",
-                concat("epsilon ", op.epsilon)});
-}
-
 // Returns input 0, whose channels the groups must divide.
-template <class Op>
-const Typed& grouped(const Op& op, const ShapeContext& context) {
+const Typed& grouped(const GroupNormAttributes& op, const ShapeContext& context) {
   const Typed& x = floats(context, 0);
   const std::size_t rank = x.shape.rank();
   if (rank < 2 || !x.shape.batched()) {
@@ -30,7 +22,10 @@ const Typed& grouped(const Op& op, const ShapeContext& context) {
 
 }  // namespace
 
-std::string GroupNorm::text() const { return norm_text(*this); }
+std::string GroupNormAttributes::text() const {
+  return words({per_pixel ? "of pixels" : "", groups > 1 ? concat("groups ", groups) : "",
+                concat("epsilon ", epsilon)});
+}
 
 Outputs GroupNorm::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);
@@ -41,18 +36,9 @@ Outputs GroupNorm::infer(const ShapeContext& context) const {
 }
 
 Gradients GroupNorm::differentiate(GradientContext& context) const {
-  Gradients gradients(3, kNoValue);
-  if (context.dy() == kNoValue) return gradients;
-  if (!context.wants(0) && !context.wants(1) && !context.wants(2)) return gradients;
-  const auto made = context.emit(GroupNormBackward{groups, per_pixel, epsilon},
-                                 {context.x(0), context.dy(), context.x(1)});
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (context.wants(i)) gradients[i] = made[i];
-  }
-  return gradients;
+  return context.emit(GroupNormBackward{groups, per_pixel, epsilon},
+                      {context.x(0), context.dy(), context.x(1)});
 }
-
-std::string GroupNormBackward::text() const { return norm_text(*this); }
 
 Outputs GroupNormBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, 3);

@@ -1,7 +1,6 @@
 #include "graph/ops/l2_penalty.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 

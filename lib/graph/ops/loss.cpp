@@ -1,7 +1,6 @@
 #include "graph/ops/loss.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 
@@ -49,7 +48,6 @@ Outputs Loss::infer(const ShapeContext& context) const {
 
 // No node is emitted: the loss itself computes the gradient of its logits, as its second output.
 Gradients Loss::differentiate(GradientContext& context) const {
-  if (!context.wants(0)) return {kNoValue, kNoValue};
   if (!gradient) {
     Loss with_gradient = *this;
     with_gradient.gradient = true;

@@ -35,7 +35,6 @@ Outputs Multiply::infer(const ShapeContext& context) const {
 
 Gradients Multiply::differentiate(GradientContext& context) const {
   Gradients gradients(2, kNoValue);
-  if (context.dy() == kNoValue) return gradients;
   if (context.wants(0)) gradients[0] = context.emit1(Multiply{}, {context.dy(), context.x(1)});
   if (context.wants(1)) {
     gradients[1] =

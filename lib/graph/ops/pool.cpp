@@ -1,7 +1,6 @@
 #include "graph/ops/pool.h"
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 namespace {
@@ -29,7 +28,6 @@ Outputs Pool::infer(const ShapeContext& context) const {
 }
 
 Gradients Pool::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
   const PoolBackward backward{kind, window, context.shape_of(context.x(0)), {}};
   if (kind == Pool::Kind::kAverage) return {context.emit1(backward, {context.dy()})};
   if (!keep_index) {
@@ -64,7 +62,6 @@ Outputs GlobalPool::infer(const ShapeContext& context) const {
 }
 
 Gradients GlobalPool::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
   const GlobalPoolBackward backward{kind, context.shape_of(context.x(0))};
   if (kind == Pool::Kind::kAverage) return {context.emit1(backward, {context.dy()})};
   return {context.emit1(backward, {context.dy(), context.x(0), context.y()})};

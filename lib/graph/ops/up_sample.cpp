@@ -5,13 +5,7 @@
 namespace trainer::graph {
 namespace {
 
-template <class Op>
-std::string size_text(const Op& op) {
-  return concat(spell(op.kind), " ", op.height, "x", op.width);
-}
-
-template <class Op>
-void expect_factors(const Op& op, const ShapeContext& context) {
+void expect_factors(const UpSampleAttributes& op, const ShapeContext& context) {
   if (op.height < 1 || op.width < 1) {
     fail(context, "size is ", op.height, "x", op.width, ", expected 1 or more");
   }
@@ -19,7 +13,9 @@ void expect_factors(const Op& op, const ShapeContext& context) {
 
 }  // namespace
 
-std::string UpSample::text() const { return size_text(*this); }
+std::string UpSampleAttributes::text() const {
+  return concat(spell(kind), " ", height, "x", width);
+}
 
 Outputs UpSample::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);
@@ -29,11 +25,8 @@ Outputs UpSample::infer(const ShapeContext& context) const {
 }
 
 Gradients UpSample::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
   return {context.emit1(UpSampleBackward{kind, height, width}, {context.dy()})};
 }
-
-std::string UpSampleBackward::text() const { return size_text(*this); }
 
 Outputs UpSampleBackward::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "graph/contexts.h"
-#include "graph/op_text.h"
 
 namespace trainer::graph {
 namespace {

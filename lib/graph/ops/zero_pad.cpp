@@ -4,7 +4,7 @@
 
 namespace trainer::graph {
 
-std::string ZeroPad::text() const { return concat(top, ",", bottom, ",", left, ",", right); }
+std::string Margins::text() const { return concat(top, ",", bottom, ",", left, ",", right); }
 
 Outputs ZeroPad::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);
@@ -16,11 +16,8 @@ Outputs ZeroPad::infer(const ShapeContext& context) const {
 }
 
 Gradients ZeroPad::differentiate(GradientContext& context) const {
-  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
   return {context.emit1(Crop{top, bottom, left, right}, {context.dy()})};
 }
-
-std::string Crop::text() const { return concat(top, ",", bottom, ",", left, ",", right); }
 
 Outputs Crop::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);

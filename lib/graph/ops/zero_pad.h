@@ -6,12 +6,16 @@
 
 namespace trainer::graph {
 
-// x [batch, h, w, c] -> y [batch, top + h + bottom, left + w + right, c] with zeros around x
-struct ZeroPad {
+// The pixels at the sides of an image.
+struct Margins {
   std::int64_t top = 0, bottom = 0, left = 0, right = 0;
 
-  static constexpr const char* kName = "zero_pad";
   std::string text() const;
+};
+
+// x [batch, h, w, c] -> y [batch, top + h + bottom, left + w + right, c] with zeros around x
+struct ZeroPad : Margins {
+  static constexpr const char* kName = "zero_pad";
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const;
   std::int64_t flops(const NodeShapes&) const { return 0; }
@@ -19,11 +23,8 @@ struct ZeroPad {
 };
 
 // x -> x without `top`, `bottom`, `left` and `right` pixels at its sides: the gradient of ZeroPad.
-struct Crop {
-  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
-
+struct Crop : Margins {
   static constexpr const char* kName = "crop";
-  std::string text() const;
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const { no_gradient(context); }
   std::int64_t flops(const NodeShapes&) const { return 0; }
