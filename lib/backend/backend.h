@@ -46,7 +46,8 @@ struct Flat {
   std::int64_t statistics = 0;  // elements
 };
 struct FlatBuffer {
-  enum class Kind { kParameters, kSlot, kAverage, kStatistics } kind = Kind::kParameters;
+  // kRest holds the values that training does not change, which Flat does not describe.
+  enum class Kind { kParameters, kSlot, kAverage, kStatistics, kRest } kind = Kind::kParameters;
   int slot = 0;
 };
 

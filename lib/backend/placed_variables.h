@@ -31,7 +31,10 @@ class PlacedVariables : public Variables {
   }
 
   // Each returns memory of the device.
-  float* at(std::string_view name) const;  // throws std::logic_error if there is no such variable
+  float* at(std::string_view name) const {  // throws std::logic_error if there is no such variable
+    const Placement::Location& place = placement_.at(name);
+    return buffer(place.buffer) + place.offset;
+  }
   float* parameters() const { return parameters_; }
   float* slot(int i) const { return slots_[i]; }
   float* average() const { return average_; }
@@ -49,7 +52,14 @@ class PlacedVariables : public Variables {
   explicit PlacedVariables(const graph::Graph& graph) : placement_(place_variables(graph)) {}
 
   // `allocate` returns zeros for that many values, in memory that the derived class owns.
-  void allocate_buffers(const std::function<float*(std::int64_t)>& allocate);
+  void allocate_buffers(const std::function<float*(std::int64_t)>& allocate) {
+    const Flat& flat = placement_.flat;
+    parameters_ = allocate(flat.count);
+    for (int slot = 0; slot < flat.slots; ++slot) slots_.push_back(allocate(flat.count));
+    if (flat.average) average_ = allocate(flat.count);
+    statistics_ = allocate(flat.statistics);
+    rest_ = allocate(placement_.rest);
+  }
   float* buffer(FlatBuffer which) const;
 
  private:
@@ -59,33 +69,6 @@ class PlacedVariables : public Variables {
   float *parameters_ = nullptr, *average_ = nullptr, *statistics_ = nullptr, *rest_ = nullptr;
   std::vector<float*> slots_;
 };
-
-inline void PlacedVariables::allocate_buffers(const std::function<float*(std::int64_t)>& allocate) {
-  const Flat& flat = placement_.flat;
-  parameters_ = allocate(flat.count);
-  for (int slot = 0; slot < flat.slots; ++slot) slots_.push_back(allocate(flat.count));
-  if (flat.average) average_ = allocate(flat.count);
-  statistics_ = allocate(flat.statistics);
-  rest_ = allocate(placement_.rest);
-}
-
-inline float* PlacedVariables::at(std::string_view name) const {
-  using Region = Placement::Location::Region;
-  const Placement::Location& place = placement_.at(name);
-  switch (place.region) {
-    case Region::kParameters:
-      return parameters_ + place.offset;
-    case Region::kSlot:
-      return slots_[place.slot] + place.offset;
-    case Region::kAverage:
-      return average_ + place.offset;
-    case Region::kStatistics:
-      return statistics_ + place.offset;
-    case Region::kRest:
-      return rest_ + place.offset;
-  }
-  throw std::logic_error("unknown place of a variable; internal error, please report it");
-}
 
 inline float* PlacedVariables::buffer(FlatBuffer which) const {
   switch (which.kind) {
@@ -97,6 +80,8 @@ inline float* PlacedVariables::buffer(FlatBuffer which) const {
       return average_;
     case FlatBuffer::Kind::kStatistics:
       return statistics_;
+    case FlatBuffer::Kind::kRest:
+      return rest_;
   }
   throw std::logic_error("unknown flat buffer; internal error, please report it");
 }

@@ -9,7 +9,7 @@
 namespace trainer::backend {
 namespace {
 
-using Region = Placement::Location::Region;
+using Kind = FlatBuffer::Kind;
 
 // Elements from one tensor to the next, so that each begins at 64 bytes.
 std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
@@ -21,15 +21,14 @@ void place_update(const graph::Graph& graph, const graph::Node& node, Placement&
   Segment segment{parameter.name, flat.count, parameter.shape.elements(), update, 0, false};
   segment.average = update.ema > 0;
   segment.slots = static_cast<int>(node.inputs.size()) - 2 - (segment.average ? 1 : 0);
-  placement.locations[segment.parameter] = {Region::kParameters, 0, segment.offset, segment.count};
+  const auto place = [&](const std::string& name, FlatBuffer buffer) {
+    placement.locations[name] = {buffer, segment.offset, segment.count};
+  };
+  place(segment.parameter, {Kind::kParameters});
   for (int slot = 0; slot < segment.slots; ++slot) {
-    const graph::Value& value = graph[node.inputs[2 + slot]];
-    placement.locations[value.name] = {Region::kSlot, slot, segment.offset, segment.count};
+    place(graph[node.inputs[2 + slot]].name, {Kind::kSlot, slot});
   }
-  if (segment.average) {
-    placement.locations[graph[node.inputs.back()].name] = {Region::kAverage, 0, segment.offset,
-                                                           segment.count};
-  }
+  if (segment.average) place(graph[node.inputs.back()].name, {Kind::kAverage});
   flat.slots = std::max(flat.slots, segment.slots);
   flat.average = flat.average || segment.average;
   flat.count += padded(segment.count);
@@ -55,7 +54,7 @@ const Placement::Location& Placement::at(std::string_view name) const {
 
 std::int64_t Placement::gradient_offset(std::string_view parameter) const {
   const auto found = locations.find(parameter);
-  if (found == locations.end() || found->second.region != Region::kParameters) return -1;
+  if (found == locations.end() || found->second.buffer.kind != Kind::kParameters) return -1;
   return found->second.offset;
 }
 
@@ -80,10 +79,10 @@ Placement place_variables(const graph::Graph& graph) {
     if (placement.locations.contains(value.name)) continue;
     const std::int64_t count = value.shape.elements();
     if (moved.contains(value.name)) {
-      placement.locations[value.name] = {Region::kStatistics, 0, placement.flat.statistics, count};
+      placement.locations[value.name] = {{Kind::kStatistics}, placement.flat.statistics, count};
       placement.flat.statistics += count;
     } else {
-      placement.locations[value.name] = {Region::kRest, 0, placement.rest, count};
+      placement.locations[value.name] = {{Kind::kRest}, placement.rest, count};
       placement.rest += padded(count);
     }
   }

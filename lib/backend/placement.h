@@ -14,8 +14,7 @@ namespace trainer::backend {
 struct Placement {
   // Elements [offset, offset + count) of a buffer.
   struct Location {
-    enum class Region { kParameters, kSlot, kAverage, kStatistics, kRest } region = Region::kRest;
-    int slot = 0;
+    FlatBuffer buffer;
     std::int64_t offset = 0, count = 0;
   };
 
@@ -32,7 +31,7 @@ struct Placement {
   std::int64_t gradient_offset(std::string_view parameter) const;
   // True if training steps change the value.
   bool changed_by_training(std::string_view name) const {
-    return at(name).region != Location::Region::kRest;
+    return at(name).buffer.kind != FlatBuffer::Kind::kRest;
   }
 };
 

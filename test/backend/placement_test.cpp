@@ -14,7 +14,7 @@ namespace {
 using backend::ArenaPlan;
 using backend::Lifetime;
 using backend::Placement;
-using Region = Placement::Location::Region;
+using Kind = backend::FlatBuffer::Kind;
 
 bool live_together(const Lifetime& a, const Lifetime& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -66,14 +66,16 @@ TEST_CASE("placement: every persistent value has a place of its own in the flat 
   for (const graph::Value& value : placement.values) {
     const Placement::Location& place = placement.at(value.name);
     CHECK(place.count == value.shape.elements());
-    const std::int64_t limit = place.region == Region::kStatistics ? placement.flat.statistics
-                               : place.region == Region::kRest     ? placement.rest
-                                                                   : placement.flat.count;
+    const std::int64_t limit = place.buffer.kind == Kind::kStatistics ? placement.flat.statistics
+                               : place.buffer.kind == Kind::kRest     ? placement.rest
+                                                                      : placement.flat.count;
     CHECK(place.offset + place.count <= limit);
-    if (place.region == Region::kStatistics) statistics += place.count;
+    if (place.buffer.kind == Kind::kStatistics) statistics += place.count;
     for (const graph::Value& other : placement.values) {
       const Placement::Location& there = placement.at(other.name);
-      if (&other == &value || there.region != place.region || there.slot != place.slot) continue;
+      const bool is_same_buffer =
+          there.buffer.kind == place.buffer.kind && there.buffer.slot == place.buffer.slot;
+      if (&other == &value || !is_same_buffer) continue;
       CHECK((place.offset + place.count <= there.offset ||
              there.offset + there.count <= place.offset));
     }

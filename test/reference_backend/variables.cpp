@@ -95,6 +95,7 @@ std::vector<float>& ReferenceVariables::find_buffer(backend::FlatBuffer buffer) 
     case Kind::kAverage:
       return average_;
     case Kind::kStatistics:
+    case Kind::kRest:
       break;
   }
   throw std::logic_error("statistics are not a flat buffer here");

@@ -42,6 +42,7 @@ struct Values {
       case FlatBuffer::Kind::kAverage:
         return buffers[3];
       case FlatBuffer::Kind::kStatistics:
+      case FlatBuffer::Kind::kRest:
         break;
     }
     return buffers[4];

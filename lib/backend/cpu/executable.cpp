@@ -97,7 +97,7 @@ void CpuExecutable::allocate_partial_sums(std::span<const LaneShare> shares) {
 }
 
 Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
-  LaneState& state = lane_state(lane);
+  LaneState& state = states_[lane];
   std::unique_ptr<Lowered>& lowered = state.programs[samples];
   if (!lowered) {
     // Primitives plan for the number of threads that they will run with.

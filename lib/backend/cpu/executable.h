@@ -53,7 +53,6 @@ class CpuExecutable : public Executable {
     const LaneShare& share(int lane) const { return shares[lane]; }
   };
 
-  LaneState& lane_state(int lane) { return states_[lane]; }
   void allocate_gradients();
   void allocate_partial_sums(std::span<const LaneShare> shares);
   std::vector<std::span<float>> moving_statistics() const;
@@ -70,7 +69,7 @@ class CpuExecutable : public Executable {
   void run_idle(const Call& call);
   void run_instructions(int lane, const Call& call, std::int64_t batch, const CallContext& context,
                         const Lowered& lowered);
-  void arrive_last(int lane, const Call& call, std::int64_t batch, const Lowered& lowered);
+  void arrive(int lane, const Call& call, std::int64_t batch, std::size_t bucket);
   void copy_outputs(const Call& call, std::int64_t first, const CallContext& context,
                     const Lowered& lowered);
 

@@ -37,7 +37,7 @@ void CpuExecutable::run_lane(int lane, const Call& call) {
 
 void CpuExecutable::run_micro_batches(int lane, const Call& call) {
   const LaneShare& share = call.share(lane);
-  const LaneState& state = lane_state(lane);
+  const LaneState& state = states_[lane];
   for (std::int64_t batch = 0; batch < share.micro_batches(); ++batch) {
     const bool last = batch + 1 == share.micro_batches();
     if (share.micro_batch_count(batch) > 0) {
@@ -45,8 +45,7 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
     } else if (updates_) {
       std::fill_n(state.gradients.data(), state.gradients.bytes(), char{0});
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
-        accumulate_gradient(lane, call, batch, reduction_->buckets()[i]);
-        reduction_->arrive(i);
+        arrive(lane, call, batch, i);
       }
     }
     if (updates_ && !(last && call.overlap)) {
@@ -61,7 +60,7 @@ void CpuExecutable::run_micro_batches(int lane, const Call& call) {
 // lies where its gradient is.
 void CpuExecutable::accumulate_gradient(int lane, const Call& call, std::int64_t batch,
                                         Slice slice) {
-  LaneState& state = lane_state(lane);
+  LaneState& state = states_[lane];
   const std::int64_t batches = call.share(lane).micro_batches();
   if (batches < 2) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, lane);
@@ -92,7 +91,7 @@ void CpuExecutable::accumulate_gradient(int lane, const Call& call, std::int64_t
 void CpuExecutable::run_micro_batch(int lane, const Call& call, std::int64_t batch) {
   const LaneShare& share = call.share(lane);
   const std::int64_t first = share.micro_batch_first(batch), count = share.micro_batch_count(batch);
-  LaneState& state = lane_state(lane);
+  LaneState& state = states_[lane];
   Lowered& lowered = *state.programs.at(count);
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Port& port = lowered.inputs[i];
@@ -109,7 +108,9 @@ void CpuExecutable::run_micro_batch(int lane, const Call& call, std::int64_t bat
   run_instructions(lane, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
   if (lane == 0) lap(last_phase(lowered));
-  if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(lane, call, batch, lowered);
+  if (call.overlap && batch + 1 == share.micro_batches()) {
+    arrive(lane, call, batch, lowered.bucket_ends.back().second);
+  }
 }
 
 JointBatch CpuExecutable::make_joint_batch(int lane, const Call& call, std::int64_t batch) const {
@@ -181,16 +182,13 @@ void CpuExecutable::run_instructions(int lane, const Call& call, std::int64_t ba
     for (; next + 1 < lowered.bucket_ends.size() &&
            lowered.bucket_ends[next].first == static_cast<int>(i);
          ++next) {
-      const std::size_t bucket = lowered.bucket_ends[next].second;
-      accumulate_gradient(lane, call, batch, reduction_->buckets()[bucket]);
-      reduction_->arrive(bucket);
+      arrive(lane, call, batch, lowered.bucket_ends[next].second);
     }
   }
 }
 
-void CpuExecutable::arrive_last(int lane, const Call& call, std::int64_t batch,
-                                const Lowered& lowered) {
-  const std::size_t bucket = lowered.bucket_ends.back().second;
+// Adds up what the lane has of a bucket, which the ranks may then reduce.
+void CpuExecutable::arrive(int lane, const Call& call, std::int64_t batch, std::size_t bucket) {
   accumulate_gradient(lane, call, batch, reduction_->buckets()[bucket]);
   reduction_->arrive(bucket);
 }

@@ -61,6 +61,7 @@ std::span<float> ParameterShard::values(FlatBuffer buffer) {
     case FlatBuffer::Kind::kAverage:
       return {state_->buffers.average, count};
     case FlatBuffer::Kind::kStatistics:
+    case FlatBuffer::Kind::kRest:
       break;
   }
   throw std::logic_error("a shard has no statistics");

@@ -85,15 +85,31 @@ class Lowering {
   // other formats do not count: which ones exist depends on the instructions before, and a kernel
   // that is chosen by the format must be the same for an instruction that is computed again. Throws
   // std::logic_error if no instruction before this one makes the value.
-  Operand value(graph::ValueId id);
+  Operand value(graph::ValueId id) {
+    check_made(id);
+    const std::vector<Operand>& places = places_[id];
+    const Operand operand =
+        places.empty() ? place(id, Policy::plain_format(graph_[id])) : places.front();
+    buffers_.use(operand.buffer, operand.value_bytes());
+    return operand;
+  }
   // Returns the value in `wanted` format. Adds an instruction that converts it if it has another
   // one.
-  Operand value(graph::ValueId id, Format wanted);
+  Operand value(graph::ValueId id, Format wanted) {
+    check_made(id);
+    const Operand operand = in_format(id, place(id, wanted), wanted);
+    buffers_.use(operand.buffer, operand.value_bytes());
+    return operand;
+  }
   Operand input(std::size_t i) { return value(node_->inputs[i]); }
   Operand input(std::size_t i, Format wanted) { return value(node_->inputs[i], wanted); }
   // Returns a value that the next instruction writes, in `format` unless the value already has a
   // place. Persistent values and gradients lie in their flat buffers, all others in the arena.
-  Operand result(graph::ValueId id, Format format);
+  Operand result(graph::ValueId id, Format format) {
+    const Operand operand = place(id, format);
+    buffers_.use(operand.buffer, operand.value_bytes());
+    return operand;
+  }
   Operand result(graph::ValueId id) { return result(id, Policy::plain_format(graph_[id])); }
   Operand output(std::size_t i, Format format) { return result(node_->outputs[i], format); }
   Operand output(std::size_t i) { return result(node_->outputs[i]); }
@@ -108,7 +124,10 @@ class Lowering {
   // once.
   void add_traffic(std::int64_t bytes) { buffers_.add_traffic(bytes); }
   // Returns the place of a persistent or prepared input.
-  float* persistent(std::size_t i) const;
+  float* persistent(std::size_t i) const {
+    const graph::ValueId id = node_->inputs[i];
+    return is_prepared(id) ? prepared_.at(id) : variables_.at(graph_[id].name);
+  }
   // Returns input i, persistent or prepared, in another format that is made again whenever the
   // variables change. `key` distinguishes the formats. `create` is called if no executable has made
   // the entry yet; it gets both places and returns the function that does the work.
@@ -145,25 +164,144 @@ class Lowering {
   virtual typename Policy::Memory allocate(std::int64_t bytes) const = 0;
 
   // Keeps memory that no instruction writes as long as the program.
-  BufferId add_constant(typename Policy::Memory memory);
+  BufferId add_constant(typename Policy::Memory memory) {
+    constants_.push_back(std::move(memory));
+    return buffers_.add_fixed(Policy::address(constants_.back()));
+  }
   // Returns, for messages, the layer and the op or group that is lowered.
   std::string where() const { return concat(node_->name, ": ", op_name_); }
 
  private:
   bool is_read(graph::ValueId id) const { return read_[id]; }
   bool is_prepared(graph::ValueId id) const { return prepared_.contains(id); }
-  void lower_phases(graph::Phase first, graph::Phase last);
-  void place_inputs(Program<Policy>& program);
-  void place_outputs(Program<Policy>& program);
-  Port make_port(const graph::Value& value, BufferId buffer) const;
-  Operand make_operand(const graph::Value& value) const;
-  Operand place(graph::ValueId id, Format format);
-  Operand in_format(graph::ValueId id, const Operand& from, Format wanted);
-  void check_made(graph::ValueId id) const;
-  std::string make_key(graph::ValueId id) const;
-  bool changed_by_training(graph::ValueId id) const;
+  void lower_phases(graph::Phase first, graph::Phase last) {
+    for (const typename Policy::Group& group : groups_) {
+      const graph::Node& node = *std::visit([](const auto& any) { return any.node; }, group);
+      if (node.phase < first || node.phase > last) continue;
+      node_ = &node;
+      op_name_ = Policy::name(group);
+      lower_group(group);
+      buffers_.set_aside();  // drops the buffers that no instruction of this group has used
+    }
+  }
+  void place_inputs(Program<Policy>& program) {
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const graph::ValueId id = graph_.inputs[i];
+      Port port;
+      if (is_read(id)) {
+        const graph::Value& value = graph_[id];
+        Operand operand = make_operand(value);
+        operand.buffer =
+            buffers_.add({BufferSource::Kind::kInput, static_cast<std::int64_t>(i), nullptr});
+        places_[id].push_back(operand);
+        port = make_port(value, operand.buffer);
+      }
+      program.inputs.push_back(port);
+    }
+  }
+  void place_outputs(Program<Policy>& program) {
+    static const graph::Node kCopyOut{graph::Reshape{},       {}, {}, "output",
+                                      graph::Phase::kForward, {}};
+    node_ = &kCopyOut;
+    op_name_ = graph::name_of(kCopyOut.op);
+    for (const graph::ValueId id : graph_.outputs) {
+      check_made(id);
+      program.outputs.push_back(make_port(graph_[id], output_buffer(id)));
+      buffers_.set_aside();
+    }
+  }
+  Port make_port(const graph::Value& value, BufferId buffer) const {
+    const auto bytes = value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+    return {buffer, value.shape.batched() ? bytes : 0, bytes};
+  }
+  // Returns an operand without a buffer, in the plain format of the value.
+  Operand make_operand(const graph::Value& value) const {
+    Operand operand;
+    operand.type = value.type;
+    operand.shape = value.shape.with_batch(samples_);
+    operand.set_format(Policy::plain_format(value));
+    return operand;
+  }
+  // Returns the place of a value. Allocates one if no instruction has made the value yet.
+  Operand place(graph::ValueId id, Format format) {
+    std::vector<Operand>& places = places_[id];
+    for (const Operand& operand : places) {
+      if (operand.format() == format) return operand;
+    }
+    if (!places.empty()) return places.front();
+    const graph::Value& value = graph_[id];
+    Operand operand = make_operand(value);
+    const std::int64_t offset = value.role == graph::Role::kGradient
+                                    ? variables_.gradient_offset(parameter_name(value.name))
+                                    : -1;
+    const std::optional<BufferSource> gradient =
+        offset < 0 ? std::nullopt : gradient_source(offset);
+    if (graph::is_persistent(value.role)) {
+      operand.buffer = buffers_.add_fixed(variables_.at(value.name));
+    } else if (is_prepared(id)) {
+      operand.buffer = buffers_.add_fixed(prepared_.at(id));
+    } else if (gradient) {
+      operand.buffer = buffers_.add_gradient(*gradient, offset);
+    } else {
+      operand.set_format(format);
+      operand.buffer = buffers_.add_arena(arena_bytes(operand));
+    }
+    places.push_back(operand);
+    return operand;
+  }
+  Operand in_format(graph::ValueId id, const Operand& from, Format wanted) {
+    if (from.format() == wanted) return from;
+    Operand to = from;
+    to.set_format(wanted);
+    if (!has_same_memory(from, wanted)) {
+      ProgramBuffers::Pending pending = buffers_.set_aside();
+      to.buffer = buffers_.add_arena(arena_bytes(to));
+      buffers_.use(from.buffer, from.value_bytes());
+      buffers_.use(to.buffer, to.value_bytes());
+      converts_ = true;
+      convert_value(graph_[id], from, to);
+      converts_ = false;
+      buffers_.resume(std::move(pending));
+    }
+    places_[id].push_back(to);
+    return to;
+  }
+  // Without this check, a value that no instruction has written would get memory of its own and be
+  // read uninitialised.
+  void check_made(graph::ValueId id) const {
+    if (places_.contains(id) || is_prepared(id) || graph::is_persistent(graph_[id].role)) return;
+    throw std::logic_error(
+        concat(where(), " reads ", graph_[id].name,
+               ", which no instruction before it writes; internal error, please report"
+               " it"));
+  }
+  // Returns a key that names what an entry is made of, so that the executables of a model share the
+  // entry.
+  std::string make_key(graph::ValueId id) const {
+    if (!is_prepared(id)) return graph_[id].name;
+    const graph::Node& maker = graph_.nodes[graph_.producer(id)];
+    const auto output = std::ranges::find(maker.outputs, id);
+    std::string key = concat(graph::name_of(maker.op), ".", output - maker.outputs.begin());
+    for (const graph::ValueId input : maker.inputs) key += concat("|", make_key(input));
+    return key;
+  }
+  bool changed_by_training(graph::ValueId id) const {
+    if (!is_prepared(id)) return variables_.changed_by_training(graph_[id].name);
+    const auto& inputs = graph_.nodes[graph_.producer(id)].inputs;
+    return std::ranges::any_of(inputs,
+                               [&](graph::ValueId input) { return changed_by_training(input); });
+  }
   Entry& add_entry(graph::ValueId id, const std::string& key, int order, std::int64_t bytes,
-                   const std::function<Make(std::byte* to)>& create);
+                   const std::function<Make(std::byte* to)>& create) {
+    Entry& entry = variables_.packed_weights().get(
+        key, order, [&] { return allocate(bytes); },
+        [&](const typename Policy::Memory& memory) { return create(Policy::address(memory)); });
+    entry.changed_by_training = changed_by_training(id);
+    if (std::ranges::find(packed_weights_, &entry) == packed_weights_.end()) {
+      packed_weights_.push_back(&entry);
+    }
+    return entry;
+  }
 
   const graph::Graph& graph_;
   std::int64_t samples_;
@@ -223,193 +361,6 @@ Program<Policy> Lowering<Policy>::lower() {
   program.packed_weights = std::move(packed_weights_);
   program.constants = std::move(constants_);
   return program;
-}
-
-template <class Policy>
-void Lowering<Policy>::lower_phases(graph::Phase first, graph::Phase last) {
-  for (const typename Policy::Group& group : groups_) {
-    const graph::Node& node = *std::visit([](const auto& any) { return any.node; }, group);
-    if (node.phase < first || node.phase > last) continue;
-    node_ = &node;
-    op_name_ = Policy::name(group);
-    lower_group(group);
-    buffers_.set_aside();  // drops the buffers that no instruction of this group has used
-  }
-}
-
-template <class Policy>
-Port Lowering<Policy>::make_port(const graph::Value& value, BufferId buffer) const {
-  const auto bytes = value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
-  return {buffer, value.shape.batched() ? bytes : 0, bytes};
-}
-
-template <class Policy>
-void Lowering<Policy>::place_inputs(Program<Policy>& program) {
-  for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-    const graph::ValueId id = graph_.inputs[i];
-    Port port;
-    if (is_read(id)) {
-      const graph::Value& value = graph_[id];
-      Operand operand = make_operand(value);
-      operand.buffer =
-          buffers_.add({BufferSource::Kind::kInput, static_cast<std::int64_t>(i), nullptr});
-      places_[id].push_back(operand);
-      port = make_port(value, operand.buffer);
-    }
-    program.inputs.push_back(port);
-  }
-}
-
-template <class Policy>
-void Lowering<Policy>::place_outputs(Program<Policy>& program) {
-  static const graph::Node kCopyOut{graph::Reshape{}, {}, {}, "output", graph::Phase::kForward, {}};
-  node_ = &kCopyOut;
-  op_name_ = graph::name_of(kCopyOut.op);
-  for (const graph::ValueId id : graph_.outputs) {
-    check_made(id);
-    program.outputs.push_back(make_port(graph_[id], output_buffer(id)));
-    buffers_.set_aside();
-  }
-}
-
-// Returns an operand without a buffer, in the plain format of the value.
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::make_operand(const graph::Value& value) const {
-  Operand operand;
-  operand.type = value.type;
-  operand.shape = value.shape.with_batch(samples_);
-  operand.set_format(Policy::plain_format(value));
-  return operand;
-}
-
-// Returns the place of a value. Allocates one if no instruction has made the value yet.
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::place(graph::ValueId id, Format format) {
-  std::vector<Operand>& places = places_[id];
-  for (const Operand& operand : places) {
-    if (operand.format() == format) return operand;
-  }
-  if (!places.empty()) return places.front();
-  const graph::Value& value = graph_[id];
-  Operand operand = make_operand(value);
-  const std::int64_t offset = value.role == graph::Role::kGradient
-                                  ? variables_.gradient_offset(parameter_name(value.name))
-                                  : -1;
-  const std::optional<BufferSource> gradient = offset < 0 ? std::nullopt : gradient_source(offset);
-  if (graph::is_persistent(value.role)) {
-    operand.buffer = buffers_.add_fixed(variables_.at(value.name));
-  } else if (is_prepared(id)) {
-    operand.buffer = buffers_.add_fixed(prepared_.at(id));
-  } else if (gradient) {
-    operand.buffer = buffers_.add_gradient(*gradient, offset);
-  } else {
-    operand.set_format(format);
-    operand.buffer = buffers_.add_arena(arena_bytes(operand));
-  }
-  places.push_back(operand);
-  return operand;
-}
-
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::in_format(graph::ValueId id, const Operand& from,
-                                                     Format wanted) {
-  if (from.format() == wanted) return from;
-  Operand to = from;
-  to.set_format(wanted);
-  if (!has_same_memory(from, wanted)) {
-    ProgramBuffers::Pending pending = buffers_.set_aside();
-    to.buffer = buffers_.add_arena(arena_bytes(to));
-    buffers_.use(from.buffer, from.value_bytes());
-    buffers_.use(to.buffer, to.value_bytes());
-    converts_ = true;
-    convert_value(graph_[id], from, to);
-    converts_ = false;
-    buffers_.resume(std::move(pending));
-  }
-  places_[id].push_back(to);
-  return to;
-}
-
-// Without this check, a value that no instruction has written would get memory of its own and be
-// read uninitialised.
-template <class Policy>
-void Lowering<Policy>::check_made(graph::ValueId id) const {
-  if (places_.contains(id) || is_prepared(id) || graph::is_persistent(graph_[id].role)) return;
-  throw std::logic_error(
-      concat(where(), " reads ", graph_[id].name,
-             ", which no instruction before it writes; internal error, please report"
-             " it"));
-}
-
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::value(graph::ValueId id) {
-  check_made(id);
-  const std::vector<Operand>& places = places_[id];
-  const Operand operand =
-      places.empty() ? place(id, Policy::plain_format(graph_[id])) : places.front();
-  buffers_.use(operand.buffer, operand.value_bytes());
-  return operand;
-}
-
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::value(graph::ValueId id, Format wanted) {
-  check_made(id);
-  const Operand operand = in_format(id, place(id, wanted), wanted);
-  buffers_.use(operand.buffer, operand.value_bytes());
-  return operand;
-}
-
-template <class Policy>
-typename Policy::Operand Lowering<Policy>::result(graph::ValueId id, Format format) {
-  const Operand operand = place(id, format);
-  buffers_.use(operand.buffer, operand.value_bytes());
-  return operand;
-}
-
-template <class Policy>
-BufferId Lowering<Policy>::add_constant(typename Policy::Memory memory) {
-  constants_.push_back(std::move(memory));
-  return buffers_.add_fixed(Policy::address(constants_.back()));
-}
-
-template <class Policy>
-float* Lowering<Policy>::persistent(std::size_t i) const {
-  const graph::ValueId id = node_->inputs[i];
-  return is_prepared(id) ? prepared_.at(id) : variables_.at(graph_[id].name);
-}
-
-// Returns a key that names what an entry is made of, so that the executables of a model share the
-// entry.
-template <class Policy>
-std::string Lowering<Policy>::make_key(graph::ValueId id) const {
-  if (!is_prepared(id)) return graph_[id].name;
-  const graph::Node& maker = graph_.nodes[graph_.producer(id)];
-  const auto output = std::ranges::find(maker.outputs, id);
-  std::string key = concat(graph::name_of(maker.op), ".", output - maker.outputs.begin());
-  for (const graph::ValueId input : maker.inputs) key += concat("|", make_key(input));
-  return key;
-}
-
-template <class Policy>
-bool Lowering<Policy>::changed_by_training(graph::ValueId id) const {
-  if (!is_prepared(id)) return variables_.changed_by_training(graph_[id].name);
-  const auto& inputs = graph_.nodes[graph_.producer(id)].inputs;
-  return std::ranges::any_of(inputs,
-                             [&](graph::ValueId input) { return changed_by_training(input); });
-}
-
-template <class Policy>
-typename Policy::PackedWeights::Entry& Lowering<Policy>::add_entry(
-    graph::ValueId id, const std::string& key, int order, std::int64_t bytes,
-    const std::function<Make(std::byte* to)>& create) {
-  Entry& entry = variables_.packed_weights().get(
-      key, order, [&] { return allocate(bytes); },
-      [&](const typename Policy::Memory& memory) { return create(Policy::address(memory)); });
-  entry.changed_by_training = changed_by_training(id);
-  if (std::ranges::find(packed_weights_, &entry) == packed_weights_.end()) {
-    packed_weights_.push_back(&entry);
-  }
-  return entry;
 }
 
 template <class Policy>

@@ -1,6 +1,7 @@
 // The memory of activations.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,8 +15,21 @@ class Arenas {
  public:
   explicit Arenas(int lanes) : memory_(lanes) {}
   // Returns at least `bytes` of memory for this lane. Earlier results stay valid.
-  char* get(int lane, std::int64_t bytes);
-  std::int64_t bytes() const;
+  char* get(int lane, std::int64_t bytes) {
+    std::vector<Memory>& blocks = memory_[lane];
+    for (const Memory& memory : blocks) {
+      if (memory.bytes() >= bytes) return memory.data();
+    }
+    blocks.emplace_back(std::max<std::int64_t>(bytes, kAlignment));
+    return blocks.back().data();
+  }
+  std::int64_t bytes() const {
+    std::int64_t total = 0;
+    for (const std::vector<Memory>& lane : memory_) {
+      for (const Memory& memory : lane) total += memory.bytes();
+    }
+    return total;
+  }
 
  private:
   std::vector<std::vector<Memory>> memory_;

@@ -22,8 +22,8 @@ void set_window(AmxShape& shape, const graph::Window& window) {
 }
 
 // Adds the instruction that computes y from x with the kernel, which is input 1; bias -1: none.
-void emit_convolution(Lowering& l, AmxShape shape, const graph::Window& window, BufferId x,
-                      BufferId bias, BufferId y) {
+void emit_amx(Lowering& l, AmxShape shape, const graph::Window& window, BufferId x, BufferId bias,
+              BufferId y) {
   set_window(shape, window);
   const AmxKernels* k = l.machine().amx;
   const BufferId kernel = l.packed_weights(
@@ -59,12 +59,10 @@ bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t gro
          std::min(turned[0], turned[1]) >= 0;
 }
 
-void lower_amx(const graph::Conv& op, Lowering& l) {
-  lower_conv<AmxShape>(op, l, emit_convolution);
-}
+void lower_amx(const graph::Conv& op, Lowering& l) { lower_conv<AmxShape>(op, l, emit_amx); }
 
 void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
-  lower_conv<AmxShape>(op, l, emit_convolution);
+  lower_conv<AmxShape>(op, l, emit_amx);
 }
 
 void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {

@@ -58,8 +58,8 @@ auto in_bytes(std::int64_t (*floats)(const WinogradShape&)) {
 }
 
 // Adds the instruction that computes y from x with the kernel, which is input 1; bias -1: none.
-void emit_convolution(Lowering& l, WinogradShape shape, const graph::Window&, BufferId x,
-                      BufferId bias, BufferId y) {
+void emit_winograd(Lowering& l, WinogradShape shape, const graph::Window&, BufferId x,
+                   BufferId bias, BufferId y) {
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
   const simd::Kernels* k = &l.kernels();
   const std::int64_t x_sample =
@@ -96,11 +96,11 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
-  lower_conv<WinogradShape>(op, l, emit_convolution);
+  lower_conv<WinogradShape>(op, l, emit_winograd);
 }
 
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
-  lower_conv<WinogradShape>(op, l, emit_convolution);
+  lower_conv<WinogradShape>(op, l, emit_winograd);
 }
 
 void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
