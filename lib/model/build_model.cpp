@@ -189,13 +189,8 @@ class Builder {
   }
 
   ValueId add_graph_input(const char* name, Shape shape, DType type) {
-    graph::Value value;
-    value.name = name;
-    value.shape = std::move(shape);
-    value.type = type;
-    value.role = graph::Role::kInput;
-    value.loc = model_.loc;
-    graph_.inputs.push_back(graph_.add_value(std::move(value)));
+    graph_.inputs.push_back(
+        graph_.add_value({name, std::move(shape), type, graph::Role::kInput, model_.loc}));
     return graph_.inputs.back();
   }
 

@@ -38,12 +38,7 @@ std::int64_t count_channels(const LayerSite& site, ValueId id) {
 }
 
 Value persistent_value(const LayerSite& site, const char* suffix, Shape shape, Role role) {
-  Value value;
-  value.name = site.info.name + "/" + suffix;
-  value.shape = std::move(shape);
-  value.role = role;
-  value.loc = site.info.loc;
-  return value;
+  return {site.info.name + "/" + suffix, std::move(shape), DType::kFloat32, role, site.info.loc};
 }
 
 ValueId parameter(LayerSite& site, const char* suffix, Shape shape, const Fans& fans,
@@ -71,6 +66,15 @@ ValueId activated(const LayerSite& site, ValueId x, config::Activation function)
   return emit(site, graph::Activate{resolve_activation(function)}, {x});
 }
 
+// Emits an op with a kernel, its bias and its activation, for a layer that has them as options.
+template <class Op, class Layer>
+ValueId emit_biased(LayerSite& site, Op op, std::vector<ValueId> inputs, const Layer& layer,
+                    std::int64_t outputs) {
+  op.bias = layer.use_bias;
+  if (op.bias) inputs.push_back(vector_parameter(site, "bias", outputs, layer.bias_initializer));
+  return activated(site, emit(site, std::move(op), std::move(inputs)), layer.activation);
+}
+
 // Divides the channels by the groups. Returns them unchanged for groups that the op's rule rejects.
 std::int64_t per_group(std::int64_t channels, std::int64_t groups) {
   return groups > 0 ? channels / groups : channels;
@@ -91,15 +95,11 @@ ValueId add(const config::ConvLayer& layer, LayerSite& site) {
   const double pixels = area(layer.kernel_size);
   const Fans fans{pixels * static_cast<double>(channels),
                   pixels * static_cast<double>(layer.filters)};
-  std::vector<ValueId> inputs{
-      x, parameter(site, "kernel",
-                   {layer.kernel_size.height, layer.kernel_size.width, channels, layer.filters},
-                   fans, layer.kernel_initializer, layer.kernel_regularizer)};
-  if (layer.use_bias) {
-    inputs.push_back(vector_parameter(site, "bias", layer.filters, layer.bias_initializer));
-  }
-  const ValueId y = emit(site, graph::Conv{window, layer.groups, layer.use_bias, {}}, inputs);
-  return activated(site, y, layer.activation);
+  const ValueId kernel = parameter(
+      site, "kernel", {layer.kernel_size.height, layer.kernel_size.width, channels, layer.filters},
+      fans, layer.kernel_initializer, layer.kernel_regularizer);
+  return emit_biased(site, graph::Conv{window, layer.groups, false, {}}, {x, kernel}, layer,
+                     layer.filters);
 }
 
 // Adds the kernel of a depthwise convolution. Keras's kernel is [kh, kw, in, multiplier], and its
@@ -119,15 +119,10 @@ ValueId add(const config::DepthwiseConvLayer& layer, LayerSite& site) {
   const std::int64_t channels = count_channels(site, x);
   const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
                                      layer.padding, site.graph[x].shape);
-  std::vector<ValueId> inputs{
-      x, depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
-                          layer.depthwise_initializer, layer.depthwise_regularizer)};
-  if (layer.use_bias) {
-    inputs.push_back(
-        vector_parameter(site, "bias", channels * layer.depth_multiplier, layer.bias_initializer));
-  }
-  const ValueId y = emit(site, graph::Conv{window, channels, layer.use_bias, {}}, inputs);
-  return activated(site, y, layer.activation);
+  const ValueId kernel = depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
+                                          layer.depthwise_initializer, layer.depthwise_regularizer);
+  return emit_biased(site, graph::Conv{window, channels, false, {}}, {x, kernel}, layer,
+                     channels * layer.depth_multiplier);
 }
 
 ValueId add(const config::SeparableConvLayer& layer, LayerSite& site) {
@@ -145,12 +140,7 @@ ValueId add(const config::SeparableConvLayer& layer, LayerSite& site) {
   const ValueId pointwise = parameter(site, "pointwise_kernel", {1, 1, middle, layer.filters}, fans,
                                       layer.pointwise_initializer, layer.pointwise_regularizer);
   const ValueId between = emit(site, graph::Conv{window, channels, false, {}}, {x, depthwise});
-  std::vector<ValueId> inputs{between, pointwise};
-  if (layer.use_bias) {
-    inputs.push_back(vector_parameter(site, "bias", layer.filters, layer.bias_initializer));
-  }
-  const ValueId y = emit(site, graph::Conv{{}, 1, layer.use_bias, {}}, inputs);
-  return activated(site, y, layer.activation);
+  return emit_biased(site, graph::Conv{}, {between, pointwise}, layer, layer.filters);
 }
 
 ValueId pool(LayerSite& site, graph::Pool::Kind kind, const config::Pair& size,
@@ -189,12 +179,9 @@ ValueId add(const config::DenseLayer& layer, LayerSite& site) {
   const ValueId x = only_input(site);
   const std::int64_t features = count_channels(site, x);
   const Fans fans{static_cast<double>(features), static_cast<double>(layer.units)};
-  std::vector<ValueId> inputs{x, parameter(site, "kernel", {features, layer.units}, fans,
-                                           layer.kernel_initializer, layer.kernel_regularizer)};
-  if (layer.use_bias) {
-    inputs.push_back(vector_parameter(site, "bias", layer.units, layer.bias_initializer));
-  }
-  return activated(site, emit(site, graph::Dense{layer.use_bias, {}}, inputs), layer.activation);
+  const ValueId kernel = parameter(site, "kernel", {features, layer.units}, fans,
+                                   layer.kernel_initializer, layer.kernel_regularizer);
+  return emit_biased(site, graph::Dense{}, {x, kernel}, layer, layer.units);
 }
 
 ValueId add(const config::FlattenLayer&, LayerSite& site) {

@@ -59,4 +59,29 @@ bool dnnl_is_reference(const char* implementation);
 void emit_dnnl_reorder(Lowering& l, const dnnl::memory::desc& from, BufferId from_buffer,
                        const dnnl::memory::desc& to, BufferId to_buffer);
 
+// Adds the instructions of the gradients of a kernel, output 0, and with `bias` of a bias,
+// output 1. `plain` describes the kernel as gradients hold it.
+template <class Primitive>
+void emit_dnnl_weights_gradient(Lowering& l, const typename Primitive::primitive_desc& descriptor,
+                                const dnnl::memory::desc& plain, BufferId x, BufferId dy,
+                                bool bias) {
+  const dnnl::memory::desc wanted = descriptor.diff_weights_desc();
+  const BufferId dkernel = l.output(0, Layout::kPlain).buffer;
+  const bool direct = wanted == plain;
+  const BufferId target =
+      direct ? dkernel : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
+  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x},
+                                      {DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
+                                      {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
+  if (bias) {
+    const BufferId dbias = l.output(1, Layout::kPlain).buffer;
+    arguments.push_back({DNNL_ARG_DIFF_BIAS, descriptor.diff_bias_desc(), dbias});
+  }
+  emit_dnnl<Primitive>(l, descriptor, arguments);
+  if (direct) return;
+  l.use(target);
+  l.use(dkernel);
+  emit_dnnl_reorder(l, wanted, target, plain, dkernel);
+}
+
 }  // namespace trainer::backend::cpu

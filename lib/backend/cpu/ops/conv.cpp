@@ -117,9 +117,8 @@ bool meets_image(const graph::Window& w, int axis, std::int64_t tap, std::int64_
 
 // Adds an instruction that makes the gradient of taps that meet only padding 0, if there are any.
 // oneDNN's kernels for bfloat16 do not write it.
-void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x,
-                        const Operand& dkernel) {
-  const std::int64_t tap_size = dkernel.shape[2] * dkernel.shape[3];
+void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x, const Shape& kernel) {
+  const std::int64_t tap_size = kernel[2] * kernel[3];
   std::vector<std::int64_t> offsets;
   for (std::int64_t i = 0; i < w.size[0]; ++i) {
     for (std::int64_t j = 0; j < w.size[1]; ++j) {
@@ -128,8 +127,7 @@ void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x,
     }
   }
   if (offsets.empty()) return;
-  l.use(dkernel.buffer);
-  l.emit("clear", [=, buffer = dkernel.buffer](const CallContext& c) {
+  l.emit("clear", [=, buffer = l.output(0, Layout::kPlain).buffer](const CallContext& c) {
     for (const std::int64_t offset : offsets) {
       std::fill_n(c.at<float>(buffer) + offset, tap_size, 0.0f);
     }
@@ -217,26 +215,9 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   });
   const Operand x = l.input(0, choice.x);
   const Operand dy = l.input(1, choice.y);
-  const memory::desc wanted = choice.descriptor.diff_weights_desc();
-  const Operand dkernel = l.output(0, Layout::kPlain);
-  const bool direct = wanted == p.kernel;
-  const BufferId target =
-      direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
-  std::vector<DnnlArgument> arguments{
-      {DNNL_ARG_SRC, choice.descriptor.src_desc(), x.buffer},
-      {DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
-      {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
-  if (op.bias) {
-    arguments.push_back(
-        {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[3]), l.output(1, Layout::kPlain).buffer});
-  }
-  emit_dnnl<dnnl::convolution_backward_weights>(l, choice.descriptor, arguments);
-  if (!direct) {
-    l.use(target);
-    l.use(dkernel.buffer);
-    emit_dnnl_reorder(l, wanted, target, p.kernel, dkernel.buffer);
-  }
-  clear_padding_taps(l, op.window, x0.shape, dkernel);
+  emit_dnnl_weights_gradient<dnnl::convolution_backward_weights>(l, choice.descriptor, p.kernel,
+                                                                 x.buffer, dy.buffer, op.bias);
+  clear_padding_taps(l, op.window, x0.shape, kernel);
 }
 
 }  // namespace trainer::backend::cpu

@@ -85,32 +85,15 @@ template <>
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const BufferId dy = as_type(l, l.input(1, Layout::kPlain), x.type);
-  const Operand dkernel = l.output(0, Layout::kPlain);
-  const Shape kernel = dkernel.shape;
+  const Shape kernel = l.output(0, Layout::kPlain).shape;
   const dnnl::inner_product_backward_weights::primitive_desc descriptor(
       {plain2(x.n(), x.c(), x.type), any_kernel(kernel, DType::kFloat32),
        op.bias ? dense_bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], x.type)},
       dnnl_attributes({}), dnnl_engine(), forward(x, kernel, false, x.type, {}));
-  const memory::desc wanted = descriptor.diff_weights_desc();
-  const bool direct = wanted == stored_kernel(kernel);
-  const BufferId target =
-      direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
-  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x.buffer},
-                                      {DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
-                                      {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
-  if (op.bias) {
-    arguments.push_back(
-        {DNNL_ARG_DIFF_BIAS, dense_bias_desc(kernel[1]), l.output(1, Layout::kPlain).buffer});
-  }
   l.use(x.buffer);
   l.use(dy);
-  l.use(dkernel.buffer);
-  emit_dnnl<dnnl::inner_product_backward_weights>(l, descriptor, arguments);
-  if (!direct) {
-    l.use(target);
-    l.use(dkernel.buffer);
-    emit_dnnl_reorder(l, wanted, target, stored_kernel(kernel), dkernel.buffer);
-  }
+  emit_dnnl_weights_gradient<dnnl::inner_product_backward_weights>(
+      l, descriptor, stored_kernel(kernel), x.buffer, dy, op.bias);
 }
 
 }  // namespace trainer::backend::cpu

@@ -2,31 +2,42 @@
 // of one plane, and in double over planes: one sum over 112x112 pixels would lose two digits, which
 // the masks of relu6 further up turn into wrong gradients.
 
-inline std::int64_t run_end(std::int64_t i, std::int64_t pixels) {
+// Adds to two sums over the pixels of a plane: add(i, a, b) adds those of pixel i to the sums of its run.
+template <class Add>
+inline void add_runs(std::int64_t pixels, V& a, V& b, const Add& add) {
   constexpr std::int64_t kRun = 64;
-  return pixels - i < kRun ? pixels : i + kRun;
+  for (std::int64_t i = 0; i < pixels;) {
+    V run_a{}, run_b{};
+    for (const std::int64_t end = least(pixels, i + kRun); i < end; ++i) add(i, run_a, run_b);
+    a += run_a;
+    b += run_b;
+  }
+}
+
+inline void add_to(Moments* moments, V sum, V square) {
+  for (std::int64_t c = 0; c < B; ++c) {
+    moments[c].sum += static_cast<double>(sum[c]);
+    moments[c].square += static_cast<double>(square[c]);
+  }
+}
+
+// Adds the moments of pixels about `origin`.
+template <class T>
+inline void add_moments(const T* x, std::int64_t pixels, V origin, V& sum, V& square) {
+  add_runs(pixels, sum, square, [&](std::int64_t i, V& run_sum, V& run_square) {
+    const V d = load(x + i * B) - origin;
+    run_sum += d;
+    run_square += d * d;
+  });
 }
 
 template <class T>
 void moments(const PlaneShape& s, const T* x, const float* shift, Moments* out) {
   for (std::int64_t n = 0; n < s.n; ++n) {
-    for (std::int64_t b = 0; b < s.blocks; ++b) {
-      const V origin = load(shift + b * B);
+    for (std::int64_t b = 0; b < s.blocks; ++b, x += s.pixels * B) {
       V sum{}, square{};
-      for (std::int64_t i = 0; i < s.pixels;) {
-        V run_sum{}, run_square{};
-        for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, x += B) {
-          const V d = load(x) - origin;
-          run_sum += d;
-          run_square += d * d;
-        }
-        sum += run_sum;
-        square += run_square;
-      }
-      for (std::int64_t c = 0; c < B; ++c) {
-        out[b * B + c].sum += static_cast<double>(sum[c]);
-        out[b * B + c].square += static_cast<double>(square[c]);
-      }
+      add_moments(x, s.pixels, load(shift + b * B), sum, square);
+      add_to(out + b * B, sum, square);
     }
   }
 }
@@ -127,17 +138,13 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const N
         const BlockNorm<activation> norm(rows, k);
         const V is = load(inverse_std + k * B);
         V sum{}, product{};
-        for (std::int64_t i = 0; i < s.pixels;) {
-          V run_sum{}, run_product{};
-          for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
-            const V value = load(x + at);
-            const V g = before_activation<activation, given>(norm, load(dy + at), value, y, at);
-            run_sum += g;
-            run_product += g * ((value - norm.mean) * is);
-          }
-          sum += run_sum;
-          product += run_product;
-        }
+        add_runs(s.pixels, sum, product, [&](std::int64_t, V& run_sum, V& run_product) {
+          const V value = load(x + at);
+          const V g = before_activation<activation, given>(norm, load(dy + at), value, y, at);
+          run_sum += g;
+          run_product += g * ((value - norm.mean) * is);
+          at += B;
+        });
         add_to(sums + k * B, sum, product);
       }
   });
@@ -168,17 +175,13 @@ void activation_gradient_sums(const PlaneShape& s, const ActivationGradient<T>& 
       for (std::int64_t k = 0; k < s.blocks; ++k) {
         const V centre = load(mean + k * B), is = load(inverse_std + k * B);
         V sum{}, product{};
-        for (std::int64_t i = 0; i < s.pixels;) {
-          V run_sum{}, run_product{};
-          for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
-            const V g = gradient_before<activation, sum_of_two>(from, at);
-            store(d + at, g);
-            run_sum += g;
-            run_product += g * ((load(x + at) - centre) * is);
-          }
-          sum += run_sum;
-          product += run_product;
-        }
+        add_runs(s.pixels, sum, product, [&](std::int64_t, V& run_sum, V& run_product) {
+          const V g = gradient_before<activation, sum_of_two>(from, at);
+          store(d + at, g);
+          run_sum += g;
+          run_product += g * ((load(x + at) - centre) * is);
+          at += B;
+        });
         add_to(sums + k * B, sum, product);
       }
   });

@@ -116,21 +116,6 @@ inline void depthwise_row(const float* const (&rows)[kSide], const V (&kernel)[9
   for (; ox < ow; ++ox) depthwise_pixels<stride, 1>(rows, kernel, ox * stride, y + ox * B);
 }
 
-// Adds the moments of a row about `origin`.
-template <class T>
-inline void add_moments(const T* y, std::int64_t pixels, V origin, V& sum, V& square) {
-  for (std::int64_t i = 0; i < pixels;) {
-    V run_sum{}, run_square{};
-    for (const std::int64_t end = run_end(i, pixels); i < end; ++i) {
-      const V d = load(y + i * B) - origin;
-      run_sum += d;
-      run_square += d * d;
-    }
-    sum += run_sum;
-    square += run_square;
-  }
-}
-
 // The last rows of z that were made, and zeros for those outside the image.
 template <class T>
 class RowsOfZ {
@@ -189,10 +174,7 @@ void depthwise(const DepthwiseShape& s, const T* x, const NormCoefficients& befo
         if (n == 0 && oy == 0) store(shift + k * B, load(out));
         add_moments(out, s.ow, load(shift + k * B), sum, square);
       }
-      for (std::int64_t c = 0; c < B; ++c) {
-        moments[k * B + c].sum += static_cast<double>(sum[c]);
-        moments[k * B + c].square += static_cast<double>(square[c]);
-      }
+      add_to(moments + k * B, sum, square);
     }
   }
 }
@@ -299,17 +281,12 @@ inline void backward_row(const NormCoefficients& before, const float* inverse_st
                      std::int64_t pixels, const T* x, const float* z, const float* dz, T* dx, V& sum, V& product) {
   with_activation(before.activation, [&]<FusedActivation activation>() {
     const V mean = load(before.mean + block * B), is = load(inverse_std + block * B);
-    for (std::int64_t i = 0; i < pixels;) {
-      V run_sum{}, run_product{};
-      for (const std::int64_t end = run_end(i, pixels); i < end; ++i) {
-        const V g = through<activation>(load(dz + i * B), load(z + i * B), before.alpha);
-        store(dx + i * B, g);
-        run_sum += g;
-        run_product += g * ((load(x + i * B) - mean) * is);
-      }
-      sum += run_sum;
-      product += run_product;
-    }
+    add_runs(pixels, sum, product, [&](std::int64_t i, V& run_sum, V& run_product) {
+      const V g = through<activation>(load(dz + i * B), load(z + i * B), before.alpha);
+      store(dx + i * B, g);
+      run_sum += g;
+      run_product += g * ((load(x + i * B) - mean) * is);
+    });
   });
 }
 

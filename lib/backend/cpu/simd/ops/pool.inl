@@ -44,35 +44,63 @@ inline Span inside(std::int64_t origin, std::int64_t size, std::int64_t dilation
   return span;
 }
 
+// A window of a plane, and its positions that lie in the image.
+struct PoolWindow {
+  std::int64_t y, x;
+  Span rows, columns;
+
+  std::int64_t count() const { return (rows.last - rows.first) * (columns.last - columns.first); }
+};
+
+// Calls f(window) for the windows of a plane, row by row.
+template <class F>
+inline void each_window(const PoolShape& s, const F& f) {
+  for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+    const std::int64_t y = oy * s.sh - s.top;
+    const Span rows = inside(y, s.kh, s.dh, s.h);
+    for (std::int64_t ox = 0; ox < s.ow; ++ox) {
+      const std::int64_t x = ox * s.sw - s.left;
+      f(PoolWindow{y, x, rows, inside(x, s.kw, s.dw, s.w)});
+    }
+  }
+}
+
+// Calls f(offset in the plane, index) for the positions of a window.
+template <class F>
+inline void each_position(const PoolShape& s, const PoolWindow& window, const F& f) {
+  for (std::int64_t i = window.rows.first; i < window.rows.last; ++i)
+    for (std::int64_t j = window.columns.first; j < window.columns.last; ++j)
+      f(((window.y + i * s.dh) * s.w + window.x + j * s.dw) * B, static_cast<std::int32_t>(i * s.kw + j));
+}
+
 template <class T>
 void max_pool(const PoolShape& s, const T* x, T* y, std::uint8_t* index) {
-  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
-    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-      const std::int64_t y0 = oy * s.sh - s.top;
-      const Span rows = inside(y0, s.kh, s.dh, s.h);
-      for (std::int64_t ox = 0; ox < s.ow; ++ox) {
-        const std::int64_t x0 = ox * s.sw - s.left;
-        const Span columns = inside(x0, s.kw, s.dw, s.w);
-        V best = splat(-__builtin_inff());
-        I winner = I{} + static_cast<std::int32_t>(rows.first * s.kw + columns.first);
-        for (std::int64_t i = rows.first; i < rows.last; ++i) {
-          for (std::int64_t j = columns.first; j < columns.last; ++j) {
-            const V v = load(x + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B);
-            const I won = wins(v, best);
-            best = select(won, v, best);
-            winner = won ? I{} + static_cast<std::int32_t>(i * s.kw + j) : winner;
-          }
-        }
-        store(y, best);
-        y += B;
-        if (index != nullptr) {
-          store_index(index, winner);
-          index += B;
-        }
+  for (std::int64_t plane = 0; plane < s.planes; ++plane, x += s.h * s.w * B) {
+    each_window(s, [&](const PoolWindow& window) {
+      V best = splat(-__builtin_inff());
+      I winner = I{} + static_cast<std::int32_t>(window.rows.first * s.kw + window.columns.first);
+      each_position(s, window, [&](std::int64_t at, std::int32_t position) {
+        const V v = load(x + at);
+        const I won = wins(v, best);
+        best = select(won, v, best);
+        winner = won ? I{} + position : winner;
+      });
+      store(y, best);
+      y += B;
+      if (index != nullptr) {
+        store_index(index, winner);
+        index += B;
       }
-    }
-    x += s.h * s.w * B;
+    });
   }
+}
+
+// Writes dx, a plane of gradients, to which add(window) adds in `plane`, in float.
+template <class T, class Add>
+inline void sum_windows(const PoolShape& s, float* plane, T* dx, const Add& add) {
+  __builtin_memset(plane, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(float));
+  each_window(s, add);
+  for (std::int64_t i = 0; i < s.h * s.w; ++i) store(dx + i * B, load(plane + i * B));
 }
 
 template <FusedActivation activation, class T>
@@ -97,25 +125,17 @@ void max_pool_backward_fused(const PoolShape& s, const T* dy, const std::uint8_t
         }
       }
     } else {
-      __builtin_memset(plane, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(float));
-      for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-        const std::int64_t y0 = oy * s.sh - s.top;
-        const Span rows = inside(y0, s.kh, s.dh, s.h);
-        for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B, y += B, index += B) {
-          const std::int64_t x0 = ox * s.sw - s.left;
-          const Span columns = inside(x0, s.kw, s.dw, s.w);
-          V g = load(dy);
-          if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
-          const I winner = widen(load_index(index));
-          for (std::int64_t i = rows.first; i < rows.last; ++i)
-            for (std::int64_t j = columns.first; j < columns.last; ++j) {
-              float* at = plane + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B;
-              store(at, load(at) +
-                            select(winner == static_cast<std::int32_t>(i * s.kw + j), g, V{}));
-            }
-        }
-      }
-      for (std::int64_t i = 0; i < s.h * s.w; ++i) store(dx + i * B, load(plane + i * B));
+      sum_windows(s, plane, dx, [&](const PoolWindow& window) {
+        V g = load(dy);
+        if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
+        const I winner = widen(load_index(index));
+        each_position(s, window, [&](std::int64_t at, std::int32_t position) {
+          store(plane + at, load(plane + at) + select(winner == position, g, V{}));
+        });
+        dy += B;
+        y += B;
+        index += B;
+      });
     }
     dx += s.h * s.w * B;
   }
@@ -131,47 +151,26 @@ void max_pool_backward(const PoolShape& s, const T* dy, const std::uint8_t* inde
 
 template <class T>
 void average_pool(const PoolShape& s, const T* x, T* y) {
-  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
-    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-      const std::int64_t y0 = oy * s.sh - s.top;
-      const Span rows = inside(y0, s.kh, s.dh, s.h);
-      for (std::int64_t ox = 0; ox < s.ow; ++ox, y += B) {
-        const std::int64_t x0 = ox * s.sw - s.left;
-        const Span columns = inside(x0, s.kw, s.dw, s.w);
-        V sum{};
-        for (std::int64_t i = rows.first; i < rows.last; ++i)
-          for (std::int64_t j = columns.first; j < columns.last; ++j)
-            sum += load(x + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B);
-        const std::int64_t count = (rows.last - rows.first) * (columns.last - columns.first);
-        store(y, count > 0 ? sum / splat(static_cast<float>(count)) : V{});
-      }
-    }
-    x += s.h * s.w * B;
+  for (std::int64_t plane = 0; plane < s.planes; ++plane, x += s.h * s.w * B) {
+    each_window(s, [&](const PoolWindow& window) {
+      V sum{};
+      each_position(s, window, [&](std::int64_t at, std::int32_t) { sum += load(x + at); });
+      store(y, window.count() > 0 ? sum / splat(static_cast<float>(window.count())) : V{});
+      y += B;
+    });
   }
 }
 
 template <class T>
 void average_pool_backward(const PoolShape& s, const T* dy, T* dx, float* plane) {
-  for (std::int64_t p = 0; p < s.planes; ++p) {
-    __builtin_memset(plane, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(float));
-    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
-      const std::int64_t y0 = oy * s.sh - s.top;
-      const Span rows = inside(y0, s.kh, s.dh, s.h);
-      for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B) {
-        const std::int64_t x0 = ox * s.sw - s.left;
-        const Span columns = inside(x0, s.kw, s.dw, s.w);
-        const std::int64_t count = (rows.last - rows.first) * (columns.last - columns.first);
-        if (count == 0) continue;
-        const V g = load(dy) / splat(static_cast<float>(count));
-        for (std::int64_t i = rows.first; i < rows.last; ++i)
-          for (std::int64_t j = columns.first; j < columns.last; ++j) {
-            float* at = plane + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B;
-            store(at, load(at) + g);
-          }
-      }
-    }
-    for (std::int64_t i = 0; i < s.h * s.w; ++i) store(dx + i * B, load(plane + i * B));
-    dx += s.h * s.w * B;
+  for (std::int64_t p = 0; p < s.planes; ++p, dx += s.h * s.w * B) {
+    sum_windows(s, plane, dx, [&](const PoolWindow& window) {
+      const V g = load(dy) / splat(static_cast<float>(window.count()));
+      each_position(s, window, [&](std::int64_t at, std::int32_t) {
+        store(plane + at, load(plane + at) + g);
+      });
+      dy += B;
+    });
   }
 }
 
