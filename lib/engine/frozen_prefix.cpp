@@ -1,23 +1,23 @@
 #include "engine/frozen_prefix.h"
 
-#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
+#include "engine/variable_values.h"
 
 namespace trainer::engine {
 namespace {
 
 // Returns the names of the persistent values that the nodes read.
-std::vector<std::string> list_weights(const graph::Graph& graph) {
+std::set<std::string> list_weights(const graph::Graph& graph) {
   std::set<std::string> names;
   for (const graph::Node& node : graph.nodes) {
     for (const graph::ValueId id : node.inputs) {
       if (graph::is_persistent(graph[id].role)) names.insert(graph[id].name);
     }
   }
-  return {names.begin(), names.end()};
+  return names;
 }
 
 std::string program_text(const graph::Graph& graph, const backend::CompileOptions& options) {
@@ -63,15 +63,8 @@ backend::Span FrozenPrefix::launch(std::int64_t samples, backend::Span images,
 }
 
 std::string FrozenPrefix::key() const {
-  std::vector<checkpoint::Tensor> tensors;
-  std::set<std::string> wanted(weights_.begin(), weights_.end());
-  for (const graph::Value& value : variables_.values()) {
-    if (!wanted.contains(value.name)) continue;
-    checkpoint::Tensor tensor{value.name, value.shape, {}};
-    tensor.values.resize(value.shape.elements());
-    variables_.read(value.name, tensor.values);
-    tensors.push_back(std::move(tensor));
-  }
+  const auto tensors = read_all(
+      variables_, [this](const graph::Value& value) { return weights_.contains(value.name); });
   return sha256(concat(text_, checkpoint::sha256_of(tensors), backend_.describe()));
 }
 

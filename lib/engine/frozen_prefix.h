@@ -4,8 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "backend/backend.h"
 #include "compile/compile.h"
@@ -40,8 +40,8 @@ class FrozenPrefix {
   backend::Backend& backend_;
   backend::Variables& variables_;
   std::unique_ptr<backend::Executable> program_;
-  std::string layer_, text_;          // text_: the program's graph
-  std::vector<std::string> weights_;  // names of the variables it reads
+  std::string layer_, text_;       // text_: the program's graph
+  std::set<std::string> weights_;  // names of the variables it reads
   Shape shape_;
   DType type_ = DType::kFloat32;
   backend::Buffer features_;

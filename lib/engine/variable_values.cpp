@@ -34,9 +34,12 @@ void write_known(backend::Variables& variables, const std::vector<checkpoint::Te
   }
 }
 
-std::vector<checkpoint::Tensor> read_all(const backend::Variables& variables) {
+std::vector<checkpoint::Tensor> read_all(
+    const backend::Variables& variables,
+    const std::function<bool(const graph::Value&)>& is_wanted) {
   std::vector<checkpoint::Tensor> tensors;
   for (const graph::Value& value : variables.values()) {
+    if (!is_wanted(value)) continue;
     checkpoint::Tensor tensor{value.name, value.shape, {}};
     tensor.values.resize(value.shape.elements());
     variables.read(value.name, tensor.values);
@@ -76,13 +79,8 @@ void load_all(backend::Variables& variables, const checkpoint::TensorFile& file,
 }
 
 std::string parameters_sha256(const backend::Variables& variables) {
-  std::vector<checkpoint::Tensor> kept;
-  std::map<std::string, graph::Role> roles;
-  for (const graph::Value& value : variables.values()) roles[value.name] = value.role;
-  for (checkpoint::Tensor& tensor : read_all(variables)) {
-    if (roles[tensor.name] != graph::Role::kSlot) kept.push_back(std::move(tensor));
-  }
-  return checkpoint::sha256_of(kept);
+  return checkpoint::sha256_of(read_all(
+      variables, [](const graph::Value& value) { return value.role != graph::Role::kSlot; }));
 }
 
 }  // namespace trainer::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,10 @@ void initialise(backend::Variables& variables, std::uint64_t seed);
 // them. Ignores other tensors.
 void write_known(backend::Variables& variables, const std::vector<checkpoint::Tensor>& tensors);
 
-// Returns all variables, in the order of the graph.
-std::vector<checkpoint::Tensor> read_all(const backend::Variables& variables);
+// Returns the variables for which is_wanted() is true, all by default, in the order of the graph.
+std::vector<checkpoint::Tensor> read_all(
+    const backend::Variables& variables, const std::function<bool(const graph::Value&)>& is_wanted =
+                                             [](const graph::Value&) { return true; });
 
 // Returns the SHA-256 over parameters and statistics in the order of their names.
 std::string parameters_sha256(const backend::Variables& variables);

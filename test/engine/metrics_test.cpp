@@ -87,7 +87,7 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
     const auto expected = [&](const char* key) {
       return doctest::Approx(example[key].get<double>()).epsilon(1e-12);
     };
-    const Metrics::Means means = result.class_means();
+    const ClassMeans means = result.class_means();
     CHECK(means.f1_macro == expected("f1_macro"));
     CHECK(means.f1_weighted == expected("f1_weighted"));
     CHECK(means.balanced_accuracy == expected("balanced_accuracy"));

@@ -85,11 +85,8 @@ class CpuBackend : public Backend {
   CpuBackend(int threads, const CpuOptions& options)
       : machine_(inspect(options.instruction_set)),
         threads_(threads),
-        all_threads_(options.all_threads > 0 ? options.all_threads : threads),
-        given_lanes_(options.lanes),
-        processors_(options.processors),
-        binding_(options.binding),
-        lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMaxLanes), ""},
+        options_(options),
+        lanes_{options.lanes > 0 ? options.lanes : std::min(threads, kMaxLanes), ""},
         arenas_(kMaxLanes) {
     machine_.progress = options.progress;
   }
@@ -112,7 +109,8 @@ class CpuBackend : public Backend {
   }
 
   ChosenSettings chosen_settings() const override {
-    return {all_threads_, lanes_.count, lanes_.reason};
+    const int threads = options_.all_threads > 0 ? options_.all_threads : threads_;
+    return {threads, lanes_.count, lanes_.reason};
   }
 
   bool supports(DType activations) const override {
@@ -130,8 +128,8 @@ class CpuBackend : public Backend {
   std::unique_ptr<Event> make_event() override { return std::make_unique<DoneEvent>(); }
   int launches_in_flight() const override { return 1; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
-    if (binding_ != CoreBinding::kProcessors) return nullptr;
-    return std::make_unique<PinnedThread>(processor_numbers(processors_));
+    if (options_.binding != CoreBinding::kProcessors) return nullptr;
+    return std::make_unique<PinnedThread>(processor_numbers(options_.processors));
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
@@ -142,13 +140,13 @@ class CpuBackend : public Backend {
                                       const CompileOptions& options) override {
     const ActivityScope scope(machine_.progress, Activity::kCompile);
     auto& cpu_variables = dynamic_cast<CpuVariables&>(variables);
-    Lanes lanes{given_lanes_, ""};
-    if (given_lanes_ == 0)
-      lanes = choose_lanes(graph, cpu_variables, options, threads_, processors_);
+    Lanes lanes{options_.lanes, ""};
+    if (options_.lanes == 0)
+      lanes = choose_lanes(graph, cpu_variables, options, threads_, options_.processors);
     LaneGroup& group = find_group(lanes.count);
     if (has_updates(graph)) {
       lanes_ = lanes;
-      if (binding_ != CoreBinding::kNone && count_nodes(processors_) > 1) {
+      if (options_.binding != CoreBinding::kNone && count_nodes(options_.processors) > 1) {
         touch_slices(cpu_variables, group.threads);
       }
     }
@@ -171,9 +169,9 @@ class CpuBackend : public Backend {
 
   // Returns the cores that the threads of each lane stay on; empty if they may run anywhere.
   std::vector<std::vector<int>> choose_cores(int lanes) const {
-    if (binding_ == CoreBinding::kNone) return {};
-    const LaneCores cores = place_lanes(processors_, lanes, threads_ / lanes);
-    if (binding_ == CoreBinding::kNodes) return node_cores(cores, processors_);
+    if (options_.binding == CoreBinding::kNone) return {};
+    const LaneCores cores = place_lanes(options_.processors, lanes, threads_ / lanes);
+    if (options_.binding == CoreBinding::kNodes) return node_cores(cores, options_.processors);
     std::vector<std::vector<int>> all;
     for (const std::vector<Processor>& lane : cores.lanes) all.push_back(processor_numbers(lane));
     return all;
@@ -181,10 +179,7 @@ class CpuBackend : public Backend {
 
   Machine machine_;
   int threads_;
-  int all_threads_;
-  int given_lanes_;  // 0: choose_lanes() chooses for each program
-  std::vector<Processor> processors_;
-  CoreBinding binding_;
+  CpuOptions options_;
   // The lanes of the training program that was compiled last; before that, the most there can be.
   Lanes lanes_;
   std::map<int, std::unique_ptr<LaneGroup>> groups_;  // by the number of lanes

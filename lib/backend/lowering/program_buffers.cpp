@@ -76,8 +76,6 @@ ProgramBuffers::InstructionMemory ProgramBuffers::end_instruction() {
   return memory;
 }
 
-void ProgramBuffers::use_after_last(BufferId buffer) { info(buffer).last_use = instructions_; }
-
 ProgramBuffers::Plan ProgramBuffers::plan() const {
   Plan plan;
   std::vector<Lifetime> lifetimes;

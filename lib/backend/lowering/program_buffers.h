@@ -78,7 +78,7 @@ class ProgramBuffers {
   Pending set_aside() { return std::exchange(pending_, {}); }
   void resume(Pending pending) { pending_ = std::move(pending); }
   // Records that the buffer is read after the last instruction.
-  void use_after_last(BufferId buffer);
+  void use_after_last(BufferId buffer) { info(buffer).last_use = instructions_; }
 
   // ---- When all instructions are made ----
   struct Plan {

@@ -27,10 +27,6 @@ std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-Metrics::Means Metrics::class_means() const {
-  return engine::class_means(confusion.class_counts());
-}
-
 std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics) {
   std::vector<std::pair<std::string_view, double>> named{{"loss", metrics.loss}};
   if (!std::isnan(metrics.accuracy)) named.emplace_back("accuracy", metrics.accuracy);
@@ -39,7 +35,7 @@ std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& me
     for (const auto& metric : metrics.multi_label.named()) named.push_back(metric);
   }
   if (metrics.classes == 0) return named;
-  const Metrics::Means means = metrics.class_means();
+  const ClassMeans means = metrics.class_means();
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{
            {"f1_macro", means.f1_macro},
            {"f1_weighted", means.f1_weighted},

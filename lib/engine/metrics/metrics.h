@@ -44,8 +44,7 @@ struct Metrics {
   MultiLabelMetrics multi_label;  // set if samples have several labels, and so no classes
 
   std::vector<ClassScores> per_class() const { return class_scores(confusion.class_counts()); }
-  using Means = ClassMeans;
-  Means class_means() const;
+  ClassMeans class_means() const { return engine::class_means(confusion.class_counts()); }
 };
 
 // Returns the metrics of a split that are numbers, under their names in configs and files: loss,

@@ -43,8 +43,6 @@ Gradients Multiply::differentiate(GradientContext& context) const {
   return gradients;
 }
 
-std::string SumProduct::text() const { return to_string(shape); }
-
 Outputs SumProduct::infer(const ShapeContext& context) const {
   if (context.inputs.size() != 1) expect_inputs(context, 2);
   const Typed& a = floats(context, 0);

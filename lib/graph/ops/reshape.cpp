@@ -6,8 +6,6 @@
 
 namespace trainer::graph {
 
-std::string Reshape::text() const { return to_string(shape); }
-
 Outputs Reshape::infer(const ShapeContext& context) const {
   expect_inputs(context, 1);
   const Typed& x = floats(context, 0);

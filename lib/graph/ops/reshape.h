@@ -11,7 +11,7 @@ struct Reshape {
   Shape shape;
 
   static constexpr const char* kName = "reshape";
-  std::string text() const;
+  std::string text() const { return to_string(shape); }
   Outputs infer(const ShapeContext& context) const;
   Gradients differentiate(GradientContext& context) const;
   std::int64_t flops(const NodeShapes&) const { return 0; }
