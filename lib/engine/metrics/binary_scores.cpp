@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace trainer::engine {
@@ -51,19 +52,38 @@ std::vector<BinaryScores> one_against_rest(const LabelledLogits& scores) {
   return all;
 }
 
-std::vector<ScoreGroup> group_by_score(const BinaryScores& scores) {
+void each_score_group(const BinaryScores& scores,
+                      const std::function<void(const ScoreGroup&)>& use) {
   std::vector<std::size_t> order(scores.scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::sort(
       order, [&](std::size_t a, std::size_t b) { return scores.scores[a] > scores.scores[b]; });
-  std::vector<ScoreGroup> groups;
-  for (const std::size_t i : order) {
-    if (groups.empty() || groups.back().score != scores.scores[i]) {
-      groups.push_back({scores.scores[i], 0, 0});
+  for (std::size_t i = 0; i < order.size();) {
+    ScoreGroup group{scores.scores[order[i]], 0, 0};
+    for (; i < order.size() && scores.scores[order[i]] == group.score; ++i) {
+      ++(scores.is_positive[order[i]] ? group.positives : group.negatives);
     }
-    ++(scores.is_positive[i] ? groups.back().positives : groups.back().negatives);
+    use(group);
   }
+}
+
+std::vector<ScoreGroup> group_by_score(const BinaryScores& scores) {
+  std::vector<ScoreGroup> groups;
+  each_score_group(scores, [&](const ScoreGroup& group) { groups.push_back(group); });
   return groups;
+}
+
+double area_under_roc(const BinaryScores& scores) {
+  double sum = 0, positives = 0, negatives = 0;
+  each_score_group(scores, [&](const ScoreGroup& group) {
+    // The positives above a negative sample, and half of those beside it.
+    const auto own = static_cast<double>(group.positives);
+    sum += static_cast<double>(group.negatives) * (positives + own / 2);
+    positives += own;
+    negatives += static_cast<double>(group.negatives);
+  });
+  const double pairs = positives * negatives;
+  return pairs > 0 ? sum / pairs : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace trainer::engine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "engine/metrics/labelled_logits.h"
@@ -49,7 +50,14 @@ struct ScoreGroup {
   double score = 0;
   std::int64_t positives = 0, negatives = 0;
 };
-// Returns a group for each distinct score, from the largest to the smallest. No score is NaN.
+// Calls use(group) for each distinct score, from the largest to the smallest. No score is NaN.
+void each_score_group(const BinaryScores& scores,
+                      const std::function<void(const ScoreGroup&)>& use);
+// Returns these groups.
 std::vector<ScoreGroup> group_by_score(const BinaryScores& scores);
+
+// Returns the area under the ROC curve: the chance that a positive sample has a larger score than a
+// negative one, where equal scores count half. NaN without positive or negative samples.
+double area_under_roc(const BinaryScores& scores);
 
 }  // namespace trainer::engine

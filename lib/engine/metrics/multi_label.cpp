@@ -15,21 +15,15 @@ constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 void score_label(const BinaryScores& scores, LabelResult& result) {
   const auto is_nan = [](double score) { return std::isnan(score); };
   if (result.positives == 0 || std::ranges::any_of(scores.scores, is_nan)) return;
-  const auto positives = static_cast<double>(result.positives);
-  const auto negatives = static_cast<double>(result.negatives);
+  result.auc = area_under_roc(scores);
   std::int64_t above = 0, true_above = 0;
-  double area = 0, average = 0;
-  for (const ScoreGroup& group : group_by_score(scores)) {
-    const auto own = static_cast<double>(group.positives);
-    // Each positive precedes the negatives below it, and half of those with the same score.
-    const double below = negatives - static_cast<double>(above - true_above + group.negatives);
-    area += own * (below + 0.5 * static_cast<double>(group.negatives));
+  double sum = 0;
+  each_score_group(scores, [&](const ScoreGroup& group) {
     above += group.positives + group.negatives;
     true_above += group.positives;
-    average += own * share(true_above, above);
-  }
-  if (result.negatives > 0) result.auc = area / (positives * negatives);
-  result.average_precision = average / positives;
+    sum += static_cast<double>(group.positives) * share(true_above, above);
+  });
+  result.average_precision = sum / static_cast<double>(result.positives);
 }
 
 // Returns the mean of value(label) over the labels for which it is not NaN; NaN if there are none.

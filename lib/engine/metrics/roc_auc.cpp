@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "engine/metrics/binary_scores.h"
 
@@ -24,27 +23,6 @@ void RocAuc::add(std::span<const float> logits, std::int32_t label) {
   logits_.insert(logits_.end(), logits.begin(), logits.end());
 }
 
-// Uses the sum of the ranks of the class's samples (Mann-Whitney). Ranks are doubled so that the
-// mean rank of equal scores is an integer. NaN unless there are samples of the class and of others.
-double RocAuc::class_area(const std::vector<double>& scores, std::int32_t label) const {
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return scores[a] < scores[b]; });
-  std::int64_t own = 0, twice_ranks = 0;
-  for (std::size_t first = 0, last = 0; first < order.size(); first = last) {
-    std::int64_t equals = 0;  // samples of the class with this score
-    for (; last < order.size() && scores[order[last]] == scores[order[first]]; ++last) {
-      equals += labels_[order[last]] == label ? 1 : 0;
-    }
-    own += equals;
-    twice_ranks += equals * static_cast<std::int64_t>(first + last + 1);
-  }
-  const std::int64_t others = std::ssize(order) - own;
-  if (own == 0 || others == 0) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(twice_ranks - own * (own + 1)) /
-         (2 * static_cast<double>(own) * static_cast<double>(others));
-}
-
 double RocAuc::area() const {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const std::size_t width = outputs_;
@@ -56,13 +34,14 @@ double RocAuc::area() const {
   for (std::size_t i = 0; has_odds && i < labels_.size(); ++i) {
     odds.emplace_back(std::span(logits_).subspan(i * width, width));
   }
-  std::vector<double> scores(labels_.size());
+  BinaryScores scores{std::vector<double>(labels_.size()), std::vector<bool>(labels_.size())};
   const auto find_area = [&](std::int64_t column, std::int32_t label) {
     const std::size_t c = column;
-    for (std::size_t i = 0; i < scores.size(); ++i) {
-      scores[i] = has_odds ? odds[i](c) : static_cast<double>(logits_[i * width + c]);
+    for (std::size_t i = 0; i < labels_.size(); ++i) {
+      scores.scores[i] = has_odds ? odds[i](c) : static_cast<double>(logits_[i * width + c]);
+      scores.is_positive[i] = labels_[i] == label;
     }
-    return class_area(scores, label);
+    return area_under_roc(scores);
   };
   if (outputs_ <= 2) return find_area(outputs_ - 1, 1);
   double sum = 0;

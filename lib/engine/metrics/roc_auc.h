@@ -24,9 +24,6 @@ class RocAuc {
   double area() const;
 
  private:
-  // Returns the area of a class, given by its label, for the scores of all samples.
-  double class_area(const std::vector<double>& scores, std::int32_t label) const;
-
   LossKind loss_;
   std::int64_t outputs_, max_scores_;
   bool given_up_ = false;

@@ -45,29 +45,23 @@ std::vector<RocPoint> roc_curve(const BinaryScores& scores) {
 RocArea roc_area(const BinaryScores& scores) {
   const auto positives = static_cast<double>(scores.positives());
   const auto negatives = static_cast<double>(scores.negatives());
-  const std::vector<ScoreGroup> groups = group_by_score(scores);
-  std::vector<double> of_positive, of_negative;
-  double above_positives = 0, above_negatives = 0, sum = 0;
-  for (const ScoreGroup& group : groups) {
-    const auto own_positives = static_cast<double>(group.positives);
-    const auto own_negatives = static_cast<double>(group.negatives);
-    of_positive.push_back((negatives - above_negatives - own_negatives / 2) / negatives);
-    of_negative.push_back((above_positives + own_positives / 2) / positives);
-    sum += own_positives * (negatives - above_negatives - own_negatives / 2);
-    above_positives += own_positives;
-    above_negatives += own_negatives;
-  }
   RocArea result;
-  result.area = sum / (positives * negatives);
+  result.area = area_under_roc(scores);
   if (positives < 2 || negatives < 2) {
     result.interval.low = result.interval.high = std::numeric_limits<double>::quiet_NaN();
     return result;
   }
   PlacementVariance positive_variance(result.area), negative_variance(result.area);
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    positive_variance.add(of_positive[i], groups[i].positives);
-    negative_variance.add(of_negative[i], groups[i].negatives);
-  }
+  double above_positives = 0, above_negatives = 0;
+  each_score_group(scores, [&](const ScoreGroup& group) {
+    const auto own_positives = static_cast<double>(group.positives);
+    const auto own_negatives = static_cast<double>(group.negatives);
+    positive_variance.add((negatives - above_negatives - own_negatives / 2) / negatives,
+                          group.positives);
+    negative_variance.add((above_positives + own_positives / 2) / positives, group.negatives);
+    above_positives += own_positives;
+    above_negatives += own_negatives;
+  });
   const double half = kNormalQuantile * std::sqrt(positive_variance.of_mean(positives) +
                                                   negative_variance.of_mean(negatives));
   result.interval = {std::max(0.0, result.area - half), std::min(1.0, result.area + half)};
