@@ -32,6 +32,35 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
   return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
 }
 
+bool share_gpu(const Parallel& parallel) {
+  std::vector<std::int64_t> gpus = parallel.gpus.indices;
+  std::ranges::sort(gpus);
+  return parallel.gpus.kind == config::Gpus::Kind::kIndices &&
+         std::ranges::adjacent_find(gpus) != gpus.end();
+}
+
+// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
+void check_collective(const Parallel& parallel, const backend::Platform& platform,
+                      std::int64_t workers) {
+  using config::Collective;
+  if (parallel.collective == Collective::kAuto) return;
+  const bool nccl = parallel.collective == Collective::kNccl;
+  if (!uses_gpus(parallel, platform)) {
+    if (!nccl) return;
+    throw DeviceError(
+        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
+        "tree");
+  }
+  if (nccl || parallel.replicas * workers == 1) return;
+  const bool ring = parallel.collective == Collective::kRing;
+  const bool tree = parallel.collective == Collective::kTree;
+  throw DeviceError(concat(
+      "parallel.collective: ", spell(parallel.collective),
+      " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
+      "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
+      ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
+}
+
 }  // namespace
 
 backend::DeviceOptions device_options(const Parallel& parallel, const backend::Platform& platform,
@@ -66,17 +95,6 @@ bool uses_gpus(const Parallel& parallel, const backend::Platform& platform) {
          (kind == DeviceKind::kAuto && !backend::list_gpus(platform).gpus.empty());
 }
 
-namespace {
-
-bool share_gpu(const Parallel& parallel) {
-  std::vector<std::int64_t> gpus = parallel.gpus.indices;
-  std::ranges::sort(gpus);
-  return parallel.gpus.kind == config::Gpus::Kind::kIndices &&
-         std::ranges::adjacent_find(gpus) != gpus.end();
-}
-
-}  // namespace
-
 bool uses_nccl(const Parallel& parallel, const backend::Platform& platform, std::int64_t workers) {
   return parallel.replicas * workers > 1 && !share_gpu(parallel) && uses_gpus(parallel, platform);
 }
@@ -99,32 +117,6 @@ std::string describe_sums(const Parallel& parallel, const backend::Platform& pla
   if (rule.empty()) return "by the algorithm that is fastest when the run starts";
   return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
 }
-
-namespace {
-
-// Throws DeviceError if parallel.collective does not fit the devices of the replicas.
-void check_collective(const Parallel& parallel, const backend::Platform& platform,
-                      std::int64_t workers) {
-  using config::Collective;
-  if (parallel.collective == Collective::kAuto) return;
-  const bool nccl = parallel.collective == Collective::kNccl;
-  if (!uses_gpus(parallel, platform)) {
-    if (!nccl) return;
-    throw DeviceError(
-        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
-        "tree");
-  }
-  if (nccl || parallel.replicas * workers == 1) return;
-  const bool ring = parallel.collective == Collective::kRing;
-  const bool tree = parallel.collective == Collective::kTree;
-  throw DeviceError(concat(
-      "parallel.collective: ", spell(parallel.collective),
-      " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
-      "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
-      ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
-}
-
-}  // namespace
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              const backend::Platform& platform,

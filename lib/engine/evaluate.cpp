@@ -14,29 +14,6 @@
 
 namespace trainer::engine {
 
-std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch) {
-  const std::size_t count = batch.range.count;
-  std::vector<std::int32_t> indices(count);
-  if (dataset.spec().label_is_index()) {
-    const auto* labels = static_cast<const std::int32_t*>(batch.labels);
-    std::copy(labels, labels + count, indices.begin());
-    return indices;
-  }
-  const std::size_t stride = dataset.spec().label_width;
-  const std::size_t width = dataset.spec().targets();
-  for (std::size_t i = 0; i < count; ++i) {
-    const float* row = static_cast<const float*>(batch.labels) + i * stride;
-    // A single number is the label itself; several numbers are one-hot or probabilities.
-    indices[i] = width == 1 ? static_cast<std::int32_t>(row[0] > 0.5f)
-                            : static_cast<std::int32_t>(std::max_element(row, row + width) - row);
-  }
-  return indices;
-}
-
-HostBatch host_batch(const data::Batch& batch, bool is_features) {
-  return {batch.range.count, batch.images, is_features, batch.labels};
-}
-
 namespace {
 
 // Returns whether the row has a 1 for one class and a 0 for all others, or is a single 0 or 1.
@@ -57,34 +34,6 @@ bool is_distribution(const std::vector<float>& row) {
   }
   return row.size() == 1 || std::abs(sum - 1) < kRounding;
 }
-
-}  // namespace
-
-bool has_classes(const data::Dataset& dataset, LossKind loss) {
-  if (dataset.spec().is_multi_label()) return false;
-  if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
-  const bool any_target = loss == LossKind::kMeanSquaredError;
-  std::vector<std::byte> image(dataset.spec().image_bytes());
-  std::vector<float> row(dataset.spec().label_width);
-  for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    dataset.get(i, image.data(), row.data());
-    if (!(any_target ? is_one_hot(row) : is_distribution(row))) return false;
-  }
-  return true;
-}
-
-EvaluateOptions evaluate_options(const config::Config& config) {
-  EvaluateOptions options;
-  options.loss = config.model.loss;
-  options.top_k = config.evaluate.top_k;
-  options.alone = !config.parallel.evaluate;
-  if (config::names_metric(config, "auc") || config::names_metric(config, "average_precision")) {
-    options.max_scores = std::numeric_limits<std::int64_t>::max();
-  }
-  return options;
-}
-
-namespace {
 
 // Returns the losses of a batch times the weights of its samples, or the losses unchanged if
 // samples have no weights.
@@ -264,6 +213,53 @@ std::optional<Metrics> evaluate_alone(Engine& engine, const data::Dataset& datas
 }
 
 }  // namespace
+
+std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch) {
+  const std::size_t count = batch.range.count;
+  std::vector<std::int32_t> indices(count);
+  if (dataset.spec().label_is_index()) {
+    const auto* labels = static_cast<const std::int32_t*>(batch.labels);
+    std::copy(labels, labels + count, indices.begin());
+    return indices;
+  }
+  const std::size_t stride = dataset.spec().label_width;
+  const std::size_t width = dataset.spec().targets();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* row = static_cast<const float*>(batch.labels) + i * stride;
+    // A single number is the label itself; several numbers are one-hot or probabilities.
+    indices[i] = width == 1 ? static_cast<std::int32_t>(row[0] > 0.5f)
+                            : static_cast<std::int32_t>(std::max_element(row, row + width) - row);
+  }
+  return indices;
+}
+
+HostBatch host_batch(const data::Batch& batch, bool is_features) {
+  return {batch.range.count, batch.images, is_features, batch.labels};
+}
+
+bool has_classes(const data::Dataset& dataset, LossKind loss) {
+  if (dataset.spec().is_multi_label()) return false;
+  if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
+  const bool any_target = loss == LossKind::kMeanSquaredError;
+  std::vector<std::byte> image(dataset.spec().image_bytes());
+  std::vector<float> row(dataset.spec().label_width);
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    dataset.get(i, image.data(), row.data());
+    if (!(any_target ? is_one_hot(row) : is_distribution(row))) return false;
+  }
+  return true;
+}
+
+EvaluateOptions evaluate_options(const config::Config& config) {
+  EvaluateOptions options;
+  options.loss = config.model.loss;
+  options.top_k = config.evaluate.top_k;
+  options.alone = !config.parallel.evaluate;
+  if (config::names_metric(config, "auc") || config::names_metric(config, "average_precision")) {
+    options.max_scores = std::numeric_limits<std::int64_t>::max();
+  }
+  return options;
+}
 
 std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {

@@ -8,17 +8,9 @@ namespace trainer::graph {
 namespace {
 
 std::string initial_text(const Initial& initial) {
-  switch (initial.kind) {
-    case Initial::Kind::kConstant:
-      return concat("constant ", initial.a);
-    case Initial::Kind::kUniform:
-      return concat("uniform ", initial.a, " ", initial.b);
-    case Initial::Kind::kNormal:
-      return concat("normal ", initial.a, " ", initial.b);
-    case Initial::Kind::kTruncatedNormal:
-      return concat("truncated_normal ", initial.a, " ", initial.b);
-  }
-  return "?";
+  constexpr const char* kNames[] = {"constant", "uniform", "normal", "truncated_normal"};
+  const std::string text = concat(kNames[static_cast<int>(initial.kind)], " ", initial.a);
+  return initial.kind == Initial::Kind::kConstant ? text : concat(text, " ", initial.b);
 }
 
 // Persistent values, inputs, gradients and derived values by name; the rest by number.

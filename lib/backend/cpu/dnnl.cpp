@@ -86,6 +86,12 @@ std::string make_key(const memory::desc& desc) {
   return {reinterpret_cast<const char*>(&desc.data), sizeof desc.data};
 }
 
+memory::dims dnnl_dims(const Operand& operand) {
+  if (operand.shape.rank() == 4) return {operand.n(), operand.c(), operand.h(), operand.w()};
+  if (operand.layout == Layout::kBlocked) return {operand.n(), operand.c(), 1, 1};
+  return memory::dims(operand.shape.dims());
+}
+
 }  // namespace
 
 dnnl::engine& dnnl_engine() {
@@ -109,16 +115,6 @@ memory::data_type dnnl_type(DType type) {
   throw std::logic_error("unknown element type");
 }
 
-namespace {
-
-memory::dims dnnl_dims(const Operand& operand) {
-  if (operand.shape.rank() == 4) return {operand.n(), operand.c(), operand.h(), operand.w()};
-  if (operand.layout == Layout::kBlocked) return {operand.n(), operand.c(), 1, 1};
-  return memory::dims(operand.shape.dims());
-}
-
-}  // namespace
-
 memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
   const memory::dims dims = dnnl_dims(operand);
   const memory::data_type type = dnnl_type(operand.type);
@@ -127,16 +123,8 @@ memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
     return {dims, type, l.machine().block == 16 ? tag::nChw16c : tag::nChw8c};
   }
   if (operand.layout == Layout::kPlanar) return {dims, type, tag::nchw};
-  switch (operand.shape.rank()) {
-    case 1:
-      return {dims, type, tag::a};
-    case 2:
-      return {dims, type, tag::ab};
-    case 3:
-      return {dims, type, tag::abc};
-    default:
-      return {dims, type, tag::nhwc};
-  }
+  constexpr tag kPlain[] = {tag::a, tag::ab, tag::abc, tag::nhwc};  // by rank, from 1
+  return {dims, type, kPlain[operand.shape.rank() - 1]};
 }
 
 DnnlEltwise dnnl_eltwise(const graph::Activation& activation) {

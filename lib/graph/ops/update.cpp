@@ -85,17 +85,9 @@ std::string rule_text(const LambRule& rule) {
 }
 
 std::string clip_text(const Clip& clip) {
-  switch (clip.kind) {
-    case Clip::Kind::kNone:
-      return "";
-    case Clip::Kind::kValue:
-      return concat("clip value ", clip.limit);
-    case Clip::Kind::kNorm:
-      return concat("clip norm ", clip.limit);
-    case Clip::Kind::kGlobalNorm:
-      return concat("clip global norm ", clip.limit);
-  }
-  return "?";
+  constexpr const char* kNames[] = {"", "value", "norm", "global norm"};
+  if (clip.kind == Clip::Kind::kNone) return "";
+  return concat("clip ", kNames[static_cast<int>(clip.kind)], " ", clip.limit);
 }
 
 }  // namespace

@@ -8,15 +8,8 @@ namespace {
 
 // Returns whether two processors share what the threads of a lane must share.
 bool are_together(const Processor& a, const Processor& b, Locality locality) {
-  switch (locality) {
-    case Locality::kDomain:
-      return a.domain == b.domain;
-    case Locality::kNode:
-      return a.node == b.node;
-    case Locality::kMachine:
-      break;
-  }
-  return true;
+  if (locality == Locality::kMachine) return true;
+  return locality == Locality::kDomain ? a.domain == b.domain : a.node == b.node;
 }
 
 // Places as many lanes as there is room for, at most `lanes`.

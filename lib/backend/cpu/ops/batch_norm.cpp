@@ -15,7 +15,8 @@ void take_moments(const CallContext& c, const simd::Typed<T>& kernels, const T* 
                   const Channels& ch, std::int64_t block, const MomentRows& rows) {
   // The shift is the first pixel of each channel, so that large means cost no precision.
   for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
-    kernels.to_f32(x + k * ch.shape.pixels * block, rows.shift(c) + k * block, block);
+    const T* pixel = x + k * ch.shape.pixels * block;
+    for (std::int64_t i = 0; i < block; ++i) rows.shift(c)[k * block + i] = as_float(pixel[i]);
   }
   rows.clear(c);
   over_channels(c, ch.shape, block, [&](const PlanePart& part) {

@@ -95,8 +95,6 @@ struct Typed {
   // dx may be dy.
   void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y,
                         const NormCoefficients&, const NormGradientCoefficients&, T* dx);
-
-  void (*to_f32)(const T* x, float* y, std::int64_t elements);
 };
 
 struct Kernels {

@@ -13,11 +13,6 @@ namespace {
 #include "backend/cpu/simd/batch_norm.inl"
 #include "backend/cpu/simd/sums.inl"
 
-template <class T>
-void to_f32(const T* x, float* y, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) y[i] = get(x + i);
-}
-
 // The kernels K of this instruction set, which the file that defines them specialises.
 template <class K>
 extern const K kKernels;
@@ -32,7 +27,6 @@ constexpr Typed<T> kKernels<Typed<T>> = {
     .activation_gradient = activation_gradient<T>,
     .activation_gradient_sums = activation_gradient_sums<T>,
     .norm_backward = norm_backward<T>,
-    .to_f32 = to_f32<T>,
 };
 
 }  // namespace
