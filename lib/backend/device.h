@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -29,28 +30,14 @@ class Buffer {
   using Free = std::function<void(std::byte*)>;
 
   Buffer() = default;
-  Buffer(Span span, Free free) : span_(span), free_(std::move(free)) {}
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer moved(std::move(other));
-    swap(moved);
-    return *this;
-  }
-  ~Buffer() {
-    if (span_) free_(span_.address);
-  }
+  Buffer(Span span, Free free) : memory_(span.address, std::move(free)), bytes_(span.bytes) {}
 
-  Span span() const { return span_; }
-  std::size_t bytes() const { return span_.bytes; }
+  Span span() const { return {memory_.get(), bytes()}; }
+  std::size_t bytes() const { return memory_ ? bytes_ : 0; }
 
  private:
-  void swap(Buffer& other) noexcept {
-    std::swap(span_, other.span_);
-    std::swap(free_, other.free_);
-  }
-
-  Span span_;
-  Free free_;
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t bytes_ = 0;
 };
 
 // A point in the work of a stream, which Stream::record() sets. An event that was never set is

@@ -4,7 +4,6 @@
 #include <map>
 #include <utility>
 
-#include "base/text.h"
 #include "config/rule.h"
 #include "config/values.h"
 #include "model/backbones/backbone.h"
@@ -22,7 +21,6 @@ using graph::kNoValue;
 using graph::ValueId;
 
 constexpr std::int64_t kImageNetClasses = 1000;  // of a top, if those of the data are unknown
-constexpr std::size_t kMaxListedLayers = 12;     // in a message
 // A guess compares all layers, so that only the first errors of many have one.
 constexpr std::size_t kMaxGuesses = 20;
 constexpr std::int64_t kMinPixels = 32;  // of each side of a backbone's image
@@ -216,15 +214,10 @@ class Builder {
     return right;
   }
 
-  // Returns a guess, or the layers that may be meant; of many, the last ones.
   std::string known_layers(const std::string& name) const {
     std::vector<std::string> known;
     for (const graph::LayerInfo& layer : graph_.layers) known.push_back(layer.name);
-    if (const std::string guess = config::suggestion(name, known); !guess.empty()) return guess;
-    const std::size_t first = known.size() > kMaxListedLayers ? known.size() - kMaxListedLayers : 0;
-    known.erase(known.begin(), known.begin() + first);
-    return concat(first > 0 ? "; the last layers before this one: " : "; layers before this one: ",
-                  join(known));
+    return suggest_layers(name, std::move(known), " before this one");
   }
 
   void add_one(std::size_t i) {

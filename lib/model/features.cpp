@@ -4,8 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "config/values.h"
+#include "model/names.h"
 
 namespace trainer::model {
 namespace {
@@ -53,14 +52,8 @@ const LayerInfo& layer_named(const Graph& model, const std::string& option,
     if (layer.name == name) return layer;
     names.push_back(layer.name);
   }
-  constexpr std::size_t kMaxNames = 12;
-  std::string known = config::suggestion(name, names);
-  if (known.empty()) {
-    const std::size_t first = names.size() > kMaxNames ? names.size() - kMaxNames : 0;
-    names.erase(names.begin(), names.begin() + first);
-    known = concat(first > 0 ? "; the last layers: " : "; layers: ", join(names));
-  }
-  throw ConfigError({}, concat(option, ": there is no layer '", name, "'", known));
+  throw ConfigError({}, concat(option, ": there is no layer '", name, "'",
+                               suggest_layers(name, std::move(names))));
 }
 
 bool contains_any(const std::set<ValueId>& set, const std::vector<ValueId>& ids) {

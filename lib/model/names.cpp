@@ -1,6 +1,10 @@
 #include "model/names.h"
 
+#include <algorithm>
 #include <map>
+
+#include "base/text.h"
+#include "config/values.h"
 
 namespace trainer::model {
 namespace {
@@ -85,6 +89,15 @@ std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
     result.push_back(name);
   }
   return result;
+}
+
+std::string suggest_layers(const std::string& name, std::vector<std::string> known,
+                           const char* which) {
+  constexpr std::ptrdiff_t kMaxListed = 12;
+  if (const std::string guess = config::suggestion(name, known); !guess.empty()) return guess;
+  const std::ptrdiff_t first = std::max<std::ptrdiff_t>(std::ssize(known) - kMaxListed, 0);
+  known.erase(known.begin(), known.begin() + first);
+  return concat(first > 0 ? "; the last layers" : "; layers", which, ": ", join(known));
 }
 
 }  // namespace trainer::model

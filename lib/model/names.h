@@ -20,4 +20,9 @@ KindNames kind_names(const config::LayerKind& layer);
 std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
                                      std::vector<Diagnostic>& errors);
 
+// Returns the end of a message about a layer that does not exist: a guess, or the `known` layers
+// that may be meant; of many, the last ones. `which` follows the word "layers".
+std::string suggest_layers(const std::string& name, std::vector<std::string> known,
+                           const char* which = "");
+
 }  // namespace trainer::model
