@@ -36,6 +36,7 @@ TESTS = {
     "descriptors": [("release", "test_cuda_fake_cudnn", "test/cuda/fake_cudnn/test_cuda_fake_cudnn", "*", "", {})],
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
     "base": [("release", "test_base", "test/base/test_base", "StallDetector*,ProgressWatch*", "", {})],
+    "plugin": [("release", "test_plugin", "test/backend/plugin/test_plugin", "*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],
     "operations": [
         ("release", "trainer_cuda_fake", BACKEND, "Preprocess*,Dense*,Pool: windows*,GlobalPool*,"

@@ -2,9 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "backend/shared_library.h"
+#include "base/text.h"
 
 namespace trainer::backend {
 namespace {
@@ -18,7 +21,25 @@ constexpr char kFile[] = "libtrainer_cuda.so";
 // Toolkit.
 constexpr int kStubLibrary = 34, kInsufficientDriver = 35, kNoDevice = 100;
 
-std::string find_library() {
+// Returns the release of the NVIDIA driver that is loaded, such as "570.86.15", from the line "NVRM
+// version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Fri Jan ..."; "" without a driver.
+// Containers see the file too.
+std::string read_driver_release(const fs::path& folder) {
+  std::ifstream file(folder / "version");
+  if (!file) return "";
+  for (std::string word; file >> word;) {
+    if (word.find('.') != std::string::npos) return word;
+  }
+  return "of an unknown release";
+}
+
+bool has_driver_library() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+std::string find_library(const fs::path& driver_folder) {
   std::error_code error;
   const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path installed = (folder / "../lib/trainer").lexically_normal();
@@ -26,14 +47,17 @@ std::string find_library() {
   for (const fs::path& place : {folder, installed, wheel}) {
     if (fs::exists(place / kFile, error)) return (place / kFile).string();
   }
+  const bool has_driver = has_driver_library() || !read_driver_release(driver_folder).empty();
   throw NoGpu(
-      Cause::kNone,
-      concat("this program has no CUDA backend: there is no ", kFile, " in ", folder.string(), ", ",
-             installed.string(), " or ", wheel.string(),
-             "; install the wheel imagetrainer-cuda if the program was installed by pip, "
-             "build it with `cmake --build --preset release --target trainer_cuda` where the "
-             "CUDA Toolkit, cuDNN and NCCL are installed, or name the file in the "
-             "environment variable TRAINER_CUDA_PLUGIN"));
+      has_driver ? Cause::kBroken : Cause::kNone,
+      concat(has_driver ? "this machine has an NVIDIA driver, but " : "",
+             "this program has no CUDA backend: there is no ", kFile, " in ", folder.string(), ", ",
+             installed.string(), " or ", wheel.string(), "; ",
+             folder.filename() == "imagetrainer"
+                 ? "install its wheel by `pip install imagetrainer_cuda-*.whl`"
+                 : "install the CUDA Toolkit, cuDNN and NCCL, and build it by `cmake --preset "
+                   "release && cmake --build --preset release --target trainer_cuda`",
+             ", or name the file in the environment variable TRAINER_CUDA_PLUGIN"));
 }
 
 NoGpu no_driver() {
@@ -44,17 +68,57 @@ NoGpu no_driver() {
 
 // Checks for the driver before the backend is opened, because the backend's libraries take longer
 // to load than the program takes to start.
-void require_driver() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) throw no_driver();
-  ::dlclose(driver);
+void require_driver(const fs::path& driver_folder) {
+  if (has_driver_library()) return;
+  const std::string release = read_driver_release(driver_folder);
+  if (release.empty()) throw no_driver();
+  throw NoGpu(Cause::kBroken,
+              concat("the NVIDIA driver ", release,
+                     " is loaded, but its library libcuda.so.1 was not found; start a container "
+                     "with `docker run --gpus all`, and elsewhere install the driver's libraries"));
 }
 
 std::string cuda_version(int version) {  // 13020 is 13.2
   return concat(version / 1000, ".", version % 1000 / 10);
 }
 
-NoGpu explain(const cuda::GpuSurvey& survey) {
+std::string describe_old_driver(const cuda::GpuSurvey& survey, const std::string& release) {
+  const std::string runtime = cuda_version(survey.runtime_version);
+  std::string package = "cuda-compat-" + runtime;
+  std::ranges::replace(package, '.', '-');
+  // CUDA Compatibility, "Minor Version Compatibility", has the least driver.
+  return concat("the NVIDIA driver", release.empty() ? "" : " " + release,
+                " is too old: it supports CUDA ", cuda_version(survey.driver_version),
+                ", and the CUDA backend was built with CUDA ", runtime, "; update the driver",
+                survey.runtime_version / 1000 == 13 ? " to 580 or newer" : "",
+                ", or, with data-centre GPUs only, install ", package,
+                " if https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html "
+                "lists the driver for it");
+}
+
+// Returns whether kernels that were compiled for `architectures`, as in GpuSurvey, run on a GPU.
+// "80-real" is code for 8.0, which runs on 8.0 to 8.9; "100-virtual" is PTX, which all newer GPUs
+// compile; "100" is both: CUDA Programming Guide, "Binary compatibility" and "PTX compatibility".
+bool has_kernels(const std::string& architectures, const Gpu& gpu) {
+  for (const std::string& each : split_text(architectures, ',')) {
+    const int built = std::stoi(each);
+    if (built > 10 * gpu.major + gpu.minor) continue;
+    if (built / 10 == gpu.major || !each.ends_with("-real")) return true;
+  }
+  return false;
+}
+
+std::string describe_architectures(const std::string& architectures) {
+  std::vector<std::string> texts;
+  for (const std::string& each : split_text(architectures, ',')) {
+    const int built = std::stoi(each);
+    texts.push_back(
+        concat(built / 10, ".", built % 10, each.ends_with("-real") ? "" : " and newer"));
+  }
+  return join(texts);
+}
+
+NoGpu explain(const cuda::GpuSurvey& survey, const std::string& release) {
   if (survey.status == kStubLibrary) {
     return {
         Cause::kBroken,
@@ -64,11 +128,7 @@ NoGpu explain(const cuda::GpuSurvey& survey) {
   }
   if (survey.status == kInsufficientDriver && survey.driver_version == 0) return no_driver();
   if (survey.status == kInsufficientDriver) {
-    return {Cause::kBroken, concat("the NVIDIA driver is too old: it supports CUDA ",
-                                   cuda_version(survey.driver_version),
-                                   ", and the CUDA backend was built with "
-                                   "CUDA ",
-                                   cuda_version(survey.runtime_version), "; update the driver")};
+    return {Cause::kBroken, describe_old_driver(survey, release)};
   }
   if (survey.status == kNoDevice || survey.status == 0) {
     return {
@@ -82,9 +142,11 @@ NoGpu explain(const cuda::GpuSurvey& survey) {
 
 }  // namespace
 
-CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
-  const std::string file = path.empty() ? find_library() : path;
-  if (path.empty() && driver == Driver::kNeeded) require_driver();
+CudaPlugin::CudaPlugin(const Platform& platform, Driver driver)
+    : driver_folder_(platform.driver_folder) {
+  const std::string& path = platform.cuda_plugin;
+  const std::string file = path.empty() ? find_library(driver_folder_) : path;
+  if (path.empty() && driver == Driver::kNeeded) require_driver(driver_folder_);
   const std::string install = concat("install the ", kFile, " that was built with the program");
   try {
     const SharedLibrary library(
@@ -107,11 +169,25 @@ CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
   }
 }
 
-std::vector<Gpu> CudaPlugin::gpus() const {
+GpuList CudaPlugin::list() const {
   cuda::GpuSurvey survey;
   list_(survey);
-  if (survey.status != 0 || survey.gpus.empty()) throw explain(survey);
-  return std::move(survey.gpus);
+  if (survey.status != 0 || survey.gpus.empty()) {
+    throw explain(survey, read_driver_release(driver_folder_));
+  }
+  GpuList list;
+  for (const Gpu& gpu : survey.gpus) {
+    if (has_kernels(survey.architectures, gpu)) {
+      list.gpus.push_back(gpu);
+    } else {
+      list.left_out.push_back(concat("GPU ", gpu.number, " (", gpu.name,
+                                     ") is not used: it has compute capability ", gpu.major, ".",
+                                     gpu.minor, ", and the CUDA backend was built for ",
+                                     describe_architectures(survey.architectures)));
+    }
+  }
+  if (list.gpus.empty()) throw NoGpu(Cause::kBroken, join(list.left_out, "; "));
+  return list;
 }
 
 std::string CudaPlugin::describe_libraries(bool with_nccl) const {

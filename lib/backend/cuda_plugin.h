@@ -34,19 +34,21 @@ class CudaPlugin {
  public:
   // kNeeded rejects a machine without a driver before the library is opened. Plans need no driver.
   enum class Driver { kNeeded, kNotNeeded };
-  // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in
+  // Opens the platform's library; "": libtrainer_cuda.so beside the program, else in
   // ../lib/trainer, where `cmake --install` puts it, else in ../imagetrainer_cuda, where the
   // wheel imagetrainer-cuda puts it. Throws NoGpu.
-  explicit CudaPlugin(const std::string& path, Driver driver = Driver::kNeeded);
+  explicit CudaPlugin(const Platform& platform, Driver driver = Driver::kNeeded);
 
-  // Lists the GPUs, at least one. Throws NoGpu, or DeviceError if a GPU does not answer.
-  std::vector<Gpu> gpus() const;
+  // Lists the GPUs, at least one that can be used. Throws NoGpu, or DeviceError if a GPU does not
+  // answer.
+  GpuList list() const;
   // Returns describe_libraries() (open.h).
   std::string describe_libraries(bool with_nccl) const;
   // Opens a backend for each of options.gpus, or for the planned GPU. Throws DeviceError.
   std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
 
  private:
+  std::string driver_folder_;
   cuda::LibrariesFunction* libraries_ = nullptr;
   cuda::ListFunction* list_ = nullptr;
   cuda::OpenFunction* open_ = nullptr;

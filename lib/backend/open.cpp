@@ -1,38 +1,47 @@
 #include "backend/open.h"
 
-#include <numeric>
+#include <algorithm>
 #include <optional>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda_plugin.h"
 #include "backend/gpu_model.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::backend {
 namespace {
 
 constexpr char kNoGpusThere[] = "the machine to plan for has no GPU";
 
-std::string describe_count(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
+// Returns "1 GPU that can be used (GPU 0 ...)", and without GPUs that are left out "2 GPUs".
+std::string describe_count(const GpuList& list) {
+  const std::size_t count = list.gpus.size();
+  return concat(
+      count, count == 1 ? " GPU" : " GPUs",
+      list.left_out.empty() ? "" : concat(" that can be used (", join(list.left_out, "; "), ")"));
+}
 
-// Chooses a GPU for each replica among `available` GPUs.
-std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available) {
+// Chooses the number of a GPU for each replica.
+std::vector<int> choose_gpus(const DeviceOptions& options, const GpuList& list) {
+  const auto available = std::ssize(list.gpus);
   std::vector<int> chosen = options.gpus;
   if (chosen.empty()) {
-    if (options.replicas > static_cast<std::int64_t>(available)) {
+    if (options.replicas > available) {
       throw DeviceError(concat(
           "parallel.gpus: ", options.replicas, " replicas need a GPU each, and this machine has ",
-          describe_count(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
+          describe_count(list), "; train fewer, or list GPUs more than once, such as [0, 0]"));
     }
-    chosen.resize(options.replicas);
-    const auto each = static_cast<int>(options.replicas);
-    const bool for_all = options.local_size * chosen.size() <= available;
-    std::iota(chosen.begin(), chosen.end(), for_all ? options.local_rank * each : 0);
+    const bool for_all = options.local_size * options.replicas <= available;
+    const std::int64_t first = for_all ? options.local_rank * options.replicas : 0;
+    for (std::int64_t i = 0; i < options.replicas; ++i) {
+      chosen.push_back(list.gpus[first + i].number);
+    }
   }
   for (const int gpu : chosen) {
-    if (gpu < 0 || static_cast<std::size_t>(gpu) >= available) {
-      throw DeviceError(concat("parallel.gpus: there is no GPU ", gpu, "; this machine has ",
-                               describe_count(available), ", counted from 0"));
+    if (std::ranges::find(list.gpus, gpu, &Gpu::number) == list.gpus.end()) {
+      throw DeviceError(concat("parallel.gpus: there is no GPU ", gpu, " to use; this machine has ",
+                               describe_count(list), ", counted from 0"));
     }
   }
   if (std::ssize(chosen) != options.replicas) {
@@ -42,17 +51,11 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
   return chosen;
 }
 
-std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, DeviceOptions options,
-                                                std::size_t available) {
-  options.gpus = choose_gpus(options, available);
-  return plugin.open(options);
-}
-
 // Opens a GPU of the planned model for each replica.
 std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
   check_planned_gpu(options.platform);
   options.gpus.assign(options.replicas, 0);
-  return CudaPlugin(options.platform.cuda_plugin, CudaPlugin::Driver::kNotNeeded).open(options);
+  return CudaPlugin(options.platform, CudaPlugin::Driver::kNotNeeded).open(options);
 }
 
 }  // namespace
@@ -66,16 +69,18 @@ std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options
                              "; use device: cpu or auto, or plan for a GPU with --device"));
   }
   std::optional<CudaPlugin> plugin;
-  std::size_t available = 0;
+  GpuList list;
   try {
-    plugin.emplace(options.platform.cuda_plugin);
-    available = plugin->gpus().size();
+    plugin.emplace(options.platform);
+    list = plugin->list();
   } catch (const NoGpu& reason) {
     if (options.kind == DeviceKind::kAuto) return cpu::open_replicas(options);
     throw DeviceError(
         concat("parallel.device: cuda: ", reason.what(), "; or use device: cpu or auto"));
   }
-  return open_gpus(*plugin, options, available);
+  DeviceOptions chosen = options;
+  chosen.gpus = choose_gpus(options, list);
+  return plugin->open(chosen);
 }
 
 GpuList list_gpus(const Platform& platform) {
@@ -85,7 +90,7 @@ GpuList list_gpus(const Platform& platform) {
     return list;
   }
   try {
-    list.gpus = CudaPlugin(platform.cuda_plugin).gpus();
+    list = CudaPlugin(platform).list();
   } catch (const NoGpu& reason) {
     list.reason = reason.what();
     list.broken = reason.cause() == NoGpu::Cause::kBroken;
@@ -97,7 +102,7 @@ GpuList list_gpus(const Platform& platform) {
 }
 
 std::string describe_libraries(const Platform& platform, bool with_nccl) {
-  return CudaPlugin(platform.cuda_plugin).describe_libraries(with_nccl);
+  return CudaPlugin(platform).describe_libraries(with_nccl);
 }
 
 namespace {
@@ -113,10 +118,11 @@ std::string print_configured_gpus(const DeviceOptions& options) {
 }  // namespace
 
 std::string device_warning(const DeviceOptions& options) {
-  if (options.kind == DeviceKind::kCuda || !options.platform.planned_gpu.empty()) return "";
-  if (options.kind == DeviceKind::kAuto) {
+  if (!options.platform.planned_gpu.empty()) return "";
+  if (options.kind != DeviceKind::kCpu) {
     const GpuList list = list_gpus(options.platform);
-    if (!list.gpus.empty()) return "";
+    if (!list.gpus.empty()) return options.gpus.empty() ? join(list.left_out, "; ") : "";
+    if (options.kind == DeviceKind::kCuda) return "";  // open_backends() throws the reason
     const std::string gpus = print_configured_gpus(options);
     if (!gpus.empty()) {
       return concat("parallel.gpus: ", gpus, ", but device: auto uses the CPU: ", list.reason);

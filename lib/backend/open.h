@@ -30,6 +30,8 @@ struct Platform {
   // GPUs. Every backend that is not a CPU's compiles for it and reports what the program takes, but
   // runs nothing and holds no values. This needs the CUDA backend and its libraries, but no driver.
   std::string planned_gpu = {};
+  // The folder in which the kernel describes the NVIDIA driver that is loaded.
+  std::string driver_folder = "/proc/driver/nvidia";
   // A machine without GPUs to plan for; empty: this machine. The CPU backend takes as many threads
   // and chooses lanes as there, and pins no thread.
   std::optional<Topology> planned_machine = {};
@@ -48,8 +50,8 @@ struct DeviceOptions {
   Platform platform;
   DeviceKind kind = DeviceKind::kAuto;
   std::int64_t replicas = 1;  // backends to open
-  // The index of each replica's GPU, from 0; a GPU listed twice has two replicas. Empty: each of
-  // the first GPUs has one replica. The CPU ignores it.
+  // The number of each replica's GPU (Gpu::number); a GPU listed twice has two replicas. Empty:
+  // each of the first GPUs that can be used has one replica. The CPU ignores it.
   std::vector<int> gpus;
   // The number of this process among the processes of this machine that train together. If there
   // are GPUs for the replicas of all these processes, each takes its share; otherwise each process
@@ -86,10 +88,12 @@ struct Gpu {
   int major = 0, minor = 0;       // compute capability
   std::int64_t memory_bytes = 0;  // memory of the device
   std::int64_t multiprocessors = 0;
+  int number = 0;  // the number among all GPUs of this machine, from 0
 };
 struct GpuList {
-  std::vector<Gpu> gpus;  // indexed by the number of the GPU
-  std::string reason;     // a sentence without its full stop why the list is empty; else ""
+  std::vector<Gpu> gpus;              // the GPUs that can be used
+  std::vector<std::string> left_out;  // a sentence without its full stop for each other GPU
+  std::string reason;  // a sentence without its full stop why `gpus` is empty; else ""
   // True if there is a library or driver that does not work. Otherwise this machine or build has
   // nothing for GPUs.
   bool broken = false;

@@ -12,8 +12,12 @@ namespace {
 Gpu describe_gpu(int index) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
-  return {properties.name, properties.major, properties.minor,
-          static_cast<std::int64_t>(properties.totalGlobalMem), properties.multiProcessorCount};
+  return {properties.name,
+          properties.major,
+          properties.minor,
+          static_cast<std::int64_t>(properties.totalGlobalMem),
+          properties.multiProcessorCount,
+          index};
 }
 
 }  // namespace
@@ -27,13 +31,14 @@ void trainer_cuda_list(trainer::backend::cuda::GpuSurvey& survey) {
   using namespace trainer;
   survey = {};
   survey.runtime_version = CUDART_VERSION;
+  survey.architectures = TRAINER_CUDA_ARCHITECTURES;
   cudaDriverGetVersion(&survey.driver_version);  // stays 0 where it fails: no driver
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();  // clears it, so that the next call does not report it again
   survey.status = status;
   if (status != cudaSuccess) {
-    survey.status_text = concat(cudaGetErrorName(status), ": ", cudaGetErrorString(status));
+    survey.status_text = backend::cuda::describe_error(status);
     return;
   }
   for (int gpu = 0; gpu < count; ++gpu) {

@@ -12,16 +12,18 @@ namespace trainer::backend::cuda {
 
 // Must be raised when a declaration changes that both sides use: here, in backend/backend.h, and in
 // the headers that these include.
-inline constexpr int kPluginInterface = 13;
+inline constexpr int kPluginInterface = 14;
 
 // The facts that the CUDA runtime reports about this machine.
 struct GpuSurvey {
   int status = 0;           // cudaError_t of counting the GPUs
-  std::string status_text;  // "cudaErrorNoDevice: no CUDA-capable device is detected"
+  std::string status_text;  // the name and text of the error, and what to do
   // 13000 is CUDA 13.0: the newest that the driver supports, 0 without a driver; and the one that
   // the library was built with.
   int driver_version = 0;
   int runtime_version = 0;
+  // CMAKE_CUDA_ARCHITECTURES of the kernels, with commas: "80-real,100".
+  std::string architectures;
   std::vector<Gpu> gpus;  // indexed by the number of the GPU; empty unless status is 0
 };
 
@@ -41,7 +43,7 @@ trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
 trainer::backend::cuda::LibrariesFunction trainer_cuda_libraries;
 // Throws DeviceError when a GPU that was counted cannot be asked what it is.
 trainer::backend::cuda::ListFunction trainer_cuda_list;
-// A backend for each of options.gpus, which are indices of trainer_cuda_list's, or any numbers with
+// A backend for each of options.gpus, which are numbers of trainer_cuda_list's, or any numbers with
 // options.platform.planned_gpu. Throws DeviceError.
 trainer::backend::cuda::OpenFunction trainer_cuda_open;
 }

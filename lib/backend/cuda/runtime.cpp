@@ -15,10 +15,41 @@
 
 namespace trainer::backend::cuda {
 
+namespace {
+
+// CUDA Runtime API, "Data types used by CUDA Runtime", cudaError, has the causes.
+const char* find_remedy(cudaError_t error) {
+  switch (error) {
+    case cudaErrorSystemNotReady:
+      return "; start the service nvidia-fabricmanager in the version of the driver, without which "
+             "GPUs behind NVSwitches do not work";
+    case cudaErrorSystemDriverMismatch:
+      return "; libcuda.so.1 has another version than the driver that is loaded: restart the "
+             "machine after an update of the driver, and the container after one of its host";
+    case cudaErrorCompatNotSupportedOnDevice:
+      return "; the package cuda-compat serves data-centre GPUs only: remove its folder from "
+             "LD_LIBRARY_PATH, and update the driver";
+    case cudaErrorDevicesUnavailable:
+      return "; end the process that holds the GPU, which nvidia-smi lists, or let processes share "
+             "it by `nvidia-smi -c DEFAULT`";
+    case cudaErrorUnknown:
+      return "; load the kernel module nvidia_uvm by `sudo modprobe nvidia_uvm`, or restart the "
+             "machine";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::string describe_error(cudaError_t error) {
+  return concat(cudaGetErrorName(error), ": ", cudaGetErrorString(error), find_remedy(error));
+}
+
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // clears it, so that the next call does not report it again
-  throw DeviceError(concat(what, ": ", cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
+  throw DeviceError(concat(what, ": ", describe_error(status)));
 }
 
 namespace {

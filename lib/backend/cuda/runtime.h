@@ -7,13 +7,16 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "backend/device.h"
 #include "base/host_buffer.h"
 
 namespace trainer::backend::cuda {
 
-// Throws DeviceError "<what>: <name>: <text>" unless the call succeeded.
+// Returns "<name>: <text>" and, for an error of a driver that does not start, what to do.
+std::string describe_error(cudaError_t error);
+// Throws DeviceError "<what>: <describe_error()>" unless the call succeeded.
 void check(cudaError_t status, const char* what);
 
 // The number of a device that is not here and only planned for. Its memory is addresses that

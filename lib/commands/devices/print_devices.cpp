@@ -29,14 +29,15 @@ void fields(results::FieldVisitor& v, DeviceList& list) {
   v.event("devices");
   v("cpu", list.cpu, "The CPU.");
   v("gpus", list.gpus, "The GPUs.");
+  v("left_out", list.left_out, "Why GPUs of this machine are not used.");
   v("no_gpu", list.no_gpu, "Why there is no GPU; null if there is one.");
 }
 
 void print_devices_json(const backend::Platform& platform, std::ostream& out) {
   const backend::GpuList found = backend::list_gpus(platform);
-  DeviceList list{describe_cpu(), {}, {}};
+  DeviceList list{describe_cpu(), {}, found.left_out, {}};
   for (const backend::Gpu& gpu : found.gpus) {
-    list.gpus.push_back({list.gpus.size(), gpu.name, concat(gpu.major, ".", gpu.minor),
+    list.gpus.push_back({gpu.number, gpu.name, concat(gpu.major, ".", gpu.minor),
                          gpu.multiprocessors, gpu.memory_bytes});
   }
   if (list.gpus.empty()) list.no_gpu = found.reason;
@@ -47,12 +48,12 @@ void print_devices(const backend::Platform& platform, std::ostream& out) {
   const backend::GpuList list = backend::list_gpus(platform);
   constexpr std::int64_t kGibibyte = std::int64_t{1} << 30;
   out << describe_cpu() << '\n';
-  for (std::size_t i = 0; i < list.gpus.size(); ++i) {
-    const backend::Gpu& gpu = list.gpus[i];
-    out << "GPU " << i << ": " << gpu.name << ", compute capability " << gpu.major << '.'
+  for (const backend::Gpu& gpu : list.gpus) {
+    out << "GPU " << gpu.number << ": " << gpu.name << ", compute capability " << gpu.major << '.'
         << gpu.minor << ", " << gpu.multiprocessors << " multiprocessors, "
         << (gpu.memory_bytes + kGibibyte / 2) / kGibibyte << " GiB\n";
   }
+  for (const std::string& gpu : list.left_out) out << gpu << '\n';
   if (list.gpus.empty()) out << "no GPU: " << list.reason << '\n';
 }
 

@@ -15,12 +15,13 @@ namespace trainer::commands {
 // What `devices --json` prints.
 struct DeviceList {
   struct Gpu {
-    std::size_t index = 0;
+    int index = 0;
     std::string name, compute_capability;
     std::int64_t multiprocessors = 0, memory_bytes = 0;
   };
   std::string cpu;
   std::vector<Gpu> gpus;
+  std::vector<std::string> left_out;
   std::optional<std::string> no_gpu;
 };
 void fields(results::FieldVisitor& v, DeviceList& list);

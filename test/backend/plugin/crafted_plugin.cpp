@@ -1,5 +1,7 @@
 // A plugin of the program without CUDA. The environment variable CRAFTED has what it finds:
-// "status driver gpus", such as "35 11040 0". Its GPUs hold nothing but their names.
+// "status driver gpus capabilities", such as "35 11040 0" or "0 13020 2 90 75"; without
+// capabilities GPU i has 9.i. CRAFTED_ARCHITECTURES has what its kernels are built for. Its GPUs
+// hold nothing but their names.
 //
 // Built in three ways: CRAFTED_INTERFACE is another version of the interface,
 // CRAFTED_WITHOUT_OPEN leaves an entry point out.
@@ -51,8 +53,13 @@ cuda::GpuSurvey survey_of_environment() {
   words >> survey.status >> survey.driver_version >> gpus;
   survey.runtime_version = 13020;
   survey.status_text = concat("cudaErrorCrafted: error ", survey.status);
+  const char* architectures = std::getenv("CRAFTED_ARCHITECTURES");
+  survey.architectures = architectures == nullptr ? "80-real,90-real,100" : architectures;
   for (int i = 0; i < gpus; ++i) {
-    survey.gpus.push_back({concat("Crafted ", i), 9, i, std::int64_t{80} << 30, 132});
+    int capability = 0;
+    if (!(words >> capability)) capability = 90 + i;
+    survey.gpus.push_back(
+        {concat("Crafted ", i), capability / 10, capability % 10, std::int64_t{80} << 30, 132, i});
   }
   return survey;
 }

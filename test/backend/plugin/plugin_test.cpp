@@ -12,6 +12,7 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/text.h"
 #include "support/contains.h"
 #include "support/skip.h"
 
@@ -77,6 +78,17 @@ std::string reason(bool broken) {
   return list.reason;
 }
 
+bool driver_here() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+// The file of NVIDIA's kernel module: README of the driver, "The /proc interface".
+constexpr char kLoadedDriver[] =
+    "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Fri Jan 24 01:23:45 UTC 2025\n"
+    "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
+
 std::string file_with(const TemporaryFolder& folder, const std::string& name,
                       const std::string& text) {
   const std::string path = (folder.path() / name).string();
@@ -87,15 +99,53 @@ std::string file_with(const TemporaryFolder& folder, const std::string& name,
 }  // namespace
 
 TEST_CASE("list_gpus: the reason in a build without a CUDA backend names the places searched") {
+  if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
   const Plugin none("");
+  const TemporaryFolder no_driver;
+  platform.driver_folder = no_driver.path();
   const std::string folder = fs::read_symlink("/proc/self/exe").parent_path().string();
   if (fs::exists(folder + "/libtrainer_cuda.so")) TRAINER_SKIP("a CUDA backend is built here");
   const std::string said = reason(false);
+  CHECK(said.starts_with("this program has no CUDA backend: "));
   CHECK(contains(said, "no libtrainer_cuda.so in " + folder + ", "));
   CHECK(contains(said, "/lib/trainer or "));
-  CHECK(contains(said, "/imagetrainer_cuda; install the wheel imagetrainer-cuda"));
-  CHECK(contains(said, "`cmake --build --preset release --target trainer_cuda`"));
+  CHECK(contains(said, "/imagetrainer_cuda; install the CUDA Toolkit, cuDNN and NCCL"));
+  CHECK(contains(said, "cmake --build --preset release --target trainer_cuda`"));
   CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
+}
+
+TEST_CASE("device_warning: a driver without a CUDA backend is a warning unless device is cpu") {
+  const Plugin none("");
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "libtrainer_cuda.so";
+  if (fs::exists(beside)) TRAINER_SKIP("a CUDA backend is built here");
+  const TemporaryFolder driver;
+  platform.driver_folder = driver.path();
+  file_with(driver, "version", kLoadedDriver);
+  CHECK(reason(true).starts_with(
+      "this machine has an NVIDIA driver, but this program has no CUDA backend: "));
+}
+
+TEST_CASE("list_gpus: the reason for a missing part of CUDA has the command that installs it") {
+  if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
+  const TemporaryFolder folder;
+  const fs::path program = folder.path() / "imagetrainer" / "program";
+  fs::create_directories(program.parent_path());
+  fs::copy_file(fs::read_symlink("/proc/self/exe"), program);
+  file_with(folder, "version", kLoadedDriver);
+  const std::string print_reason = "DRIVER_FOLDER=" + folder.path().string() + " " +
+                                   program.string() +
+                                   " -tc='list_gpus prints the reason of this program' -ns | grep ";
+  const std::string wheel = print_reason + "-q '; install its wheel by `pip install '";
+  CHECK(std::system(wheel.c_str()) == 0);
+  fs::copy_file(crafted("crafted_plugin"), program.parent_path() / "libtrainer_cuda.so");
+  const std::string container =
+      print_reason + "'the NVIDIA driver 570.86.15 is loaded, but' | grep -q 'docker run --gpus'";
+  CHECK(std::system(container.c_str()) == 0);
+}
+
+TEST_CASE("list_gpus prints the reason of this program" * doctest::skip()) {
+  if (const char* driver = std::getenv("DRIVER_FOLDER")) platform.driver_folder = driver;
+  std::puts(list_gpus(platform).reason.c_str());
 }
 
 TEST_CASE("list_gpus finds a CUDA backend beside the program or in its lib folder") {
@@ -178,12 +228,15 @@ TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
     bool broken;
     const char* says;
   };
+  const TemporaryFolder driver;
+  file_with(driver, "version", kLoadedDriver);
   for (const State& state : {
            State{"35 0 0", false, "no NVIDIA driver"},
            State{"34 0 0", true, "the CUDA Toolkit's stub"},
            State{"35 11040 0", true,
-                 "it supports CUDA 11.4, and the CUDA backend was built with "
-                 "CUDA 13.2"},
+                 "570.86.15 is too old: it supports CUDA 11.4, and the CUDA backend was built with "
+                 "CUDA 13.2; update the driver to 580 or newer, or, with data-centre GPUs only, "
+                 "install cuda-compat-13-2 if https://docs.nvidia.com/"},
            State{"100 13000 0", false, "finds no GPU"},
            State{"0 13020 0", false, "finds no GPU"},
            State{"999 13020 0", true, "cudaErrorCrafted: error 999"},
@@ -191,6 +244,7 @@ TEST_CASE("list_gpus: each state of the driver has a reason of its own") {
        }) {
     CAPTURE(state.finds);
     const Plugin plugin(crafted("crafted_plugin"), state.finds);
+    platform.driver_folder = driver.path();
     if (std::string(state.finds).starts_with("-1")) {  // the plugin's own error
       const GpuList list = list_gpus(platform);
       CHECK(list.broken);
@@ -254,10 +308,73 @@ TEST_CASE("open_backends: the error of GPUs that do not exist has their number f
     CHECK(contains(catch_error(build_options(kind, 2)),
                    "2 replicas need a GPU each, and this machine has 1 GPU;"));
     CHECK(contains(catch_error(build_options(kind, 2, {0, 1})),
-                   "there is no GPU 1; this machine has 1 GPU,"));
+                   "there is no GPU 1 to use; this machine has 1 GPU,"));
     CHECK(contains(catch_error(build_options(kind, 2, {0, -1})), "there is no GPU -1"));
     CHECK(contains(catch_error(build_options(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
   }
+}
+
+TEST_CASE("open_backends leaves out GPUs without kernels, and the others keep their numbers") {
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 5 35 90 75 70 100");
+  const GpuList list = list_gpus(platform);
+  REQUIRE(list.gpus.size() == 2);
+  CHECK(list.gpus[0].number == 1);
+  CHECK(list.gpus[1].number == 4);
+  const std::string old =
+      "GPU 0 (Crafted 0) is not used: it has compute capability 3.5, and the CUDA backend was "
+      "built for 8.0, 9.0, 10.0 and newer";
+  REQUIRE(list.left_out.size() == 3);
+  CHECK(list.left_out[0] == old);
+  CHECK(
+      list.left_out[1].starts_with("GPU 2 (Crafted 2) is not used: it has compute capability 7.5"));
+  const auto opened = [](DeviceOptions options, int local_rank = 0, int local_size = 1) {
+    options.local_rank = local_rank;
+    options.local_size = local_size;
+    std::string all;
+    for (const auto& backend : open_backends(options)) all += backend->describe().back();
+    return all;
+  };
+  for (const Kind kind : {Kind::kAuto, Kind::kCuda}) {
+    CHECK(opened(build_options(kind)) == "1");
+    CHECK(opened(build_options(kind, 2)) == "14");
+    CHECK(opened(build_options(kind), 1, 2) == "4");
+    CHECK(opened(build_options(kind, 2, {4, 4})) == "44");
+    CHECK(device_warning(build_options(kind)) == join(list.left_out, "; "));
+    CHECK(device_warning(build_options(kind, 1, {4})).empty());
+    CHECK(contains(catch_error(build_options(kind, 3)),
+                   "3 replicas need a GPU each, and this machine has 2 GPUs that can be used (" +
+                       old + "; GPU 2"));
+    CHECK(contains(catch_error(build_options(kind, 1, {0})),
+                   "there is no GPU 0 to use; this machine has 2 GPUs that can be used (" + old));
+  }
+}
+
+TEST_CASE("list_gpus gives the reason for a machine whose GPUs all lack kernels") {
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 2 70 75");
+  const std::string said = reason(true);
+  CHECK(contains(said, "GPU 0 (Crafted 0) is not used: it has compute capability 7.0, and"));
+  CHECK(contains(said, "; GPU 1 (Crafted 1) is not used: it has compute capability 7.5, and"));
+}
+
+TEST_CASE("list_gpus: code runs on newer GPUs of its generation, and PTX on all newer GPUs") {
+  const auto usable = [](const char* architectures, int capability) {
+    ::setenv("CRAFTED_ARCHITECTURES", architectures, 1);
+    const Plugin plugin(crafted("crafted_plugin"), concat("0 13020 1 ", capability));
+    const bool found = !list_gpus(platform).gpus.empty();
+    ::unsetenv("CRAFTED_ARCHITECTURES");
+    return found;
+  };
+  CHECK(usable("80-real", 80));
+  CHECK(usable("80-real", 89));
+  CHECK_FALSE(usable("80-real", 75));
+  CHECK_FALSE(usable("80-real", 90));
+  CHECK_FALSE(usable("86-real", 80));
+  CHECK(usable("80-virtual", 90));
+  CHECK(usable("80-virtual", 120));
+  CHECK_FALSE(usable("90-virtual", 89));
+  CHECK(usable("80", 120));
+  CHECK(usable("75-real,100-real", 103));
+  CHECK_FALSE(usable("75-real,100-real", 90));
 }
 
 TEST_CASE(
@@ -287,16 +404,6 @@ TEST_CASE("trainer_plugin: a built library exports only its entry points") {
 }
 
 #ifdef CRAFTED_REAL
-namespace {
-
-bool driver_here() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver != nullptr) ::dlclose(driver);
-  return driver != nullptr;
-}
-
-}  // namespace
-
 TEST_CASE("list_gpus gives the reason for the CUDA runtime without a driver") {
   if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
   const Plugin plugin(CRAFTED_REAL);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
 #include "cuda/fake_runtime/world.h"
 
@@ -35,8 +36,7 @@ cudaDeviceProp make_properties(const World& w, int device) {
   p.maxGridSize[0] = 0x7fffffff;
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
   p.totalConstMem = 64 << 10;
-  p.major = 9;
-  p.minor = 0;
+  std::tie(p.major, p.minor) = w.settings.capabilities[static_cast<std::size_t>(device)];
   p.multiProcessorCount = 132;
   p.l2CacheSize = 50 << 20;
   p.memoryBusWidth = 5120;

@@ -20,6 +20,7 @@
 //   TRAINER_FAKE_CUDA_SEED         the order of operations; 1
 //   TRAINER_FAKE_CUDA_EAGER        1: an operation runs as soon as it may, not as late
 //   TRAINER_FAKE_CUDA_DEVICES      devices; 2, at most 16
+//   TRAINER_FAKE_CUDA_CAPABILITIES compute capabilities of the devices, "3.5,9.0"; 9.0 for others
 //   TRAINER_FAKE_CUDA_PEER_ACCESS  0: the devices of a communicator have none; 1
 //   TRAINER_FAKE_CUDA_DRIVER       what cudaDriverGetVersion reports; CUDART_VERSION
 //   TRAINER_FAKE_NCCL_VERSION      what ncclGetVersion reports; NCCL_VERSION_CODE

@@ -2,7 +2,9 @@
 //
 // Follows CUDA Runtime API 13.0, "Execution Control" (cudaLaunchKernelExC: the errors of a launch;
 // cudaFuncSetAttribute) and the CUDA Programming Guide, "Compute Capabilities" (limits of grids,
-// blocks and shared memory, device.cpp).
+// blocks and shared memory, device.cpp). Kernels are built for compute capability 8.0 and newer; on
+// another device a launch finds no code: "Binary compatibility" there, and the description of
+// cudaErrorNoKernelImageForDevice.
 #include <functional>
 #include <string>
 
@@ -15,6 +17,7 @@ namespace {
 cudaError_t check_launch(dim3 grid, dim3 block, std::size_t shared_bytes) {
   cudaDeviceProp p{};
   if (const cudaError_t e = cudaGetDeviceProperties(&p, fake::current_device())) return e;
+  if (p.major < 8) return cudaErrorNoKernelImageForDevice;
   const auto fits = [](dim3 size, const int(&most)[3]) {
     const auto within = [](unsigned n, int limit) {
       return n >= 1 && n <= static_cast<unsigned>(limit);

@@ -25,8 +25,20 @@ std::size_t number(const char* name, std::size_t otherwise, std::size_t most) {
   return value;
 }
 
+void read_capabilities(Settings& s) {
+  s.capabilities.fill({9, 0});
+  const char* text = std::getenv("TRAINER_FAKE_CUDA_CAPABILITIES");
+  std::istringstream list(text ? text : "");
+  char mark = 0;
+  for (auto& [major, minor] : s.capabilities) {
+    if (!(list >> major >> mark >> minor)) return;
+    list >> mark;
+  }
+}
+
 void read_settings(World& w) {
   Settings s;
+  read_capabilities(s);
   s.seed = static_cast<unsigned>(number("TRAINER_FAKE_CUDA_SEED", s.seed, ~0u));
   s.eager = number("TRAINER_FAKE_CUDA_EAGER", 0, 1) == 1;
   s.peer_access = number("TRAINER_FAKE_CUDA_PEER_ACCESS", 1, 1) == 1;

@@ -30,6 +30,7 @@ struct Settings {
   bool eager = false;
   bool peer_access = true;
   int devices = 2;
+  std::array<std::pair<int, int>, kMaxDevices> capabilities;  // major and minor
   std::size_t memory_bytes = std::size_t{2} << 30;
   std::size_t queue = 1024;  // operations that wait in the streams of a device
   bool connects = false;     // a communicator's first call waits for those of the other ranks

@@ -28,6 +28,19 @@ TEST_CASE("fake launches: a kernel's threads run in its stream") {
   CHECK(threads == 24);
 }
 
+TEST_CASE("fake launches: a device below compute capability 8.0 has no code of a kernel") {
+  const FreshFake fake("CAPABILITIES", "7.5,8.6");
+  const cudaError_t expected[] = {cudaErrorNoKernelImageForDevice, cudaSuccess};
+  for (int device = 0; device < 2; ++device) {
+    CUDA_REQUIRE(cudaSetDevice(device));
+    const cudaStream_t stream = make_stream();
+    simt::launch(stream, "kernel", dim3(1), dim3(1), 0, [] {});
+    CHECK(cudaGetLastError() == expected[device]);
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+  }
+  CUDA_CHECK(cudaSetDevice(0));
+}
+
 TEST_CASE("fake launches: a grid that no device can run is an error of the launch") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
