@@ -113,6 +113,7 @@ struct Finish {
   double step_seconds = 0;  // the sum of the steps' times
   engine::StepTimes times;  // times of this process's steps
   std::string input;        // describes how training data was prefetched; "" if unknown
+  double read_seconds = 0;  // mean time that one core takes to read a batch; 0 if unknown
   // The global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;

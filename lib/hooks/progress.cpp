@@ -10,6 +10,7 @@
 #include "base/formats/duration.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "data/samples/loader.h"
 #include "hooks/hooks.h"
 #include "hooks/input_throughput.h"
 #include "hooks/interval.h"
@@ -280,6 +281,7 @@ class ProgressHook : public Hook {
     }
     if (finish.gap_seconds) {
       out_ << "gap between steps on a device: " << fixed(1e3 * *finish.gap_seconds, 3) << " ms\n";
+      print_needed_cores(finish);
     }
     for (const engine::DeviceUse& use : finish.devices) out_ << device_line(use) << '\n';
     if (finish.energy_joules) {
@@ -411,6 +413,23 @@ class ProgressHook : public Hook {
     }
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
     return line_.fit(head, share, fields, columns());
+  }
+
+  // Prints how many cores would keep a GPU busy that has waited for images.
+  void print_needed_cores(const Finish& finish) {
+    constexpr double kLittleWaiting = 0.1;
+    const double step =
+        finish.step_seconds / std::max(1.0, static_cast<double>(finish.times.steps()));
+    const double busy = step - *finish.gap_seconds;
+    const double waiting = finish.times.share(engine::StepPhase::kDataWait);
+    if (waiting < kLittleWaiting || input_ != StepInput::kSamples || busy <= 0 ||
+        finish.read_seconds <= 0)
+      return;
+    const auto needed = static_cast<std::int64_t>(std::ceil(finish.read_seconds / busy));
+    out_ << percent(waiting)
+         << " of a step is spent waiting for images; reading them as fast as the "
+         << "device computes takes about " << needed << (needed == 1 ? " core" : " cores")
+         << ", and " << data::describe_cores(needed) << '\n';
   }
 
   // Returns the time at the start of a line that is not rewritten in place.

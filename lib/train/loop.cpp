@@ -33,6 +33,7 @@ class Loop {
     const FinishReason reason = train();
     hooks::Finish finish;
     finish.input = steps_->describe_feed();
+    finish.read_seconds = steps_->read_seconds();
     steps_->close_feed();
     return run_.finish(reason, std::move(finish));
   }

@@ -107,6 +107,35 @@ TEST_CASE("progress: the closing lines show servers, devices, energy and the bes
             results());
 }
 
+TEST_CASE("progress: the closing lines count the cores that a device needs which waits for data") {
+  const auto closing = [](double waiting, double read_seconds, bool has_clock = true) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, false, false, steps(1));
+    hook->on_start(run_info("r"));
+    Finish end = finish(FinishReason::kDone);
+    engine::RankTimes rank;
+    rank[engine::StepPhase::kDataWait] = waiting;
+    rank[engine::StepPhase::kForward] = 0.05 - waiting;
+    end.times.add(std::vector{rank}, 2);
+    end.step_seconds = 0.1;
+    if (has_clock) end.gap_seconds = 0.03;
+    end.read_seconds = read_seconds;
+    out.str("");
+    hook->on_finish(end);
+    return out.str();
+  };
+  // A step of 50 ms has 20 ms of work for the device.
+  CHECK(
+      closing(0.025, 350.01)
+          .find("50.00 % of a step is spent waiting for images; reading them as fast as the device "
+                "computes takes about 17501 cores, and this process may use ") !=
+      std::string::npos);
+  CHECK(closing(0.025, 0.01).find("takes about 1 core, and") != std::string::npos);
+  CHECK(closing(0.004, 350).find("cores") == std::string::npos);
+  CHECK(closing(0.025, 0).find("cores") == std::string::npos);
+  CHECK(closing(0.025, 350, false).find("cores") == std::string::npos);
+}
+
 TEST_CASE("progress: skipped updates are counted in the closing lines") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));

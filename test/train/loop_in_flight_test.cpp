@@ -19,6 +19,7 @@ class ThreeInFlight final : public Steps {
   void open_feed(FeatureCaches&) override { events_.push_back("open"); }
   void close_feed() override { events_.push_back("close"); }
   double seconds_waited() const override { return 0; }
+  double read_seconds() const override { return 0; }
   std::string describe_feed() const override { return "three in flight"; }
   int max_in_flight() const override { return 3; }
   bool launch(std::int64_t step) override {

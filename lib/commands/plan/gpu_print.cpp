@@ -3,6 +3,7 @@
 
 #include "base/formats/table.h"
 #include "commands/plan/device_plan.h"
+#include "data/samples/loader.h"
 
 namespace trainer::commands {
 namespace {
@@ -34,7 +35,8 @@ void print_decoding(const DecodeRate& decoding, const Roofline& roofline, std::o
   const std::int64_t most = count_cores(decoding, samples / roofline.step.fast);
   out << "  one core of this machine reads and decodes " << fixed(decoding.images_per_second, 0)
       << " images/second (" << decoding.images << " measured); such a GPU needs "
-      << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them\n";
+      << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them; "
+      << data::describe_cores(most) << '\n';
 }
 
 void print_times(const DevicePlan& device, std::ostream& out) {

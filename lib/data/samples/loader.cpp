@@ -170,6 +170,11 @@ void Loader::release() {
   freed_.notify_one();
 }
 
+double Loader::read_seconds() {
+  const std::lock_guard lock(mutex_);
+  return reads_ > 0 ? read_ / static_cast<double>(reads_) : 0;
+}
+
 std::string Loader::describe() const {
   if (threads_.empty()) return "each batch is read when the step needs it";
   return concat(counted(std::ssize(threads_), "thread"), ", ", counted(prefetch_, "batch"),
@@ -201,10 +206,20 @@ void Loader::work(const std::stop_token& stop, int thread) {
     measured_.read += seconds;
     measured_.longest_read = std::max(measured_.longest_read, seconds);
     ++measured_.reads;
+    read_ += seconds;
+    ++reads_;
     entry.error = error;
     entry.ready = true;
     filled_.notify_one();
   }
+}
+
+std::string describe_cores(std::int64_t needed) {
+  const std::int64_t usable = usable_core_count();
+  return concat("this process may use ", usable,
+                needed <= usable ? ""
+                                 : "; data.cache keeps decoded images, and data.scaled_decode, "
+                                   "smaller files or fewer changes in augment take less time");
 }
 
 Reading choose_reading(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,

@@ -101,6 +101,10 @@ struct Reading {
 Reading choose_reading(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
                        bool in_memory);
 
+// Returns how many cores this process may use and, where reading takes `needed` cores and these are
+// too few, which keys help: "this process may use 2; ...".
+std::string describe_cores(std::int64_t needed);
+
 class BatchReader;
 
 // Reads batches ahead in its own threads, or in next(). The content of batch k depends only on
@@ -122,6 +126,8 @@ class Loader {
   void release();
   // Returns the total time that next() has waited.
   double seconds_waited() const { return waited_; }
+  // Returns the mean time that a thread takes to read a batch; 0 if no thread has read one.
+  double read_seconds();
   // Returns "2 threads, 4 batches ahead", and the measurement by which they were chosen, if any.
   std::string describe() const;
 
@@ -163,6 +169,8 @@ class Loader {
   std::int64_t next_;    // the step that next() returns
   std::int64_t ticket_;  // the next step that no thread has taken
   double waited_ = 0;
+  double read_ = 0;  // the time of all threads for `reads_` batches
+  std::int64_t reads_ = 0;
   std::vector<std::jthread> threads_;
 };
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options);

@@ -34,6 +34,8 @@ class Feed {
   void release();
   int max_out() const { return static_cast<int>(options_.out); }
   double seconds_waited() const;
+  // Returns Loader::read_seconds() of the newest loader.
+  double read_seconds() const { return sources_.back().loader->read_seconds(); }
   // Returns "2 threads, 4 batches ahead", which describes the newest loader.
   std::string describe() const { return sources_.back().loader->describe(); }
 

@@ -46,6 +46,8 @@ class Steps {
   virtual void close_feed() = 0;
   // The seconds for which steps have waited for data since open_feed().
   virtual double seconds_waited() const = 0;
+  // Returns Loader::read_seconds(); 0 while the training data is not open.
+  virtual double read_seconds() const = 0;
   // Describes how training data is read ahead; "" while it is not open.
   virtual std::string describe_feed() const = 0;
   // The number of steps that may be launched before result() must be called.

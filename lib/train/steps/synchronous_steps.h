@@ -25,6 +25,7 @@ class SynchronousSteps final : public Steps {
   void open_feed(FeatureCaches& features) override;
   void close_feed() override;
   double seconds_waited() const override { return feed_->seconds_waited(); }
+  double read_seconds() const override { return feed_ ? feed_->read_seconds() : 0; }
   std::string describe_feed() const override { return feed_ ? feed_->describe() : ""; }
   int max_in_flight() const override;
   bool launch(std::int64_t step) override;

@@ -281,6 +281,29 @@ TEST_CASE("loader: describe() names the threads that were chosen or given") {
   CHECK(make_loader(*sets.train, {})->describe() == "each batch is read when the step needs it");
 }
 
+TEST_CASE("Loader::read_seconds is the mean time of a batch") {
+  const FakeDataset dataset(200);
+  LoaderOptions options = build_options(1, 2);
+  options.end_step = 10;
+  double reading = 0;
+  options.when_read = [&](const ReadBatch& read) {
+    reading += std::chrono::duration<double>(read.end - read.start).count();
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const auto loader = make_loader(dataset, options);
+  CHECK(make_loader(dataset, build_options(0, 1))->read_seconds() == 0);
+  while (loader->next() != nullptr) loader->release();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  CHECK(loader->read_seconds() >= reading / 10);
+  CHECK(loader->read_seconds() <= elapsed.count() / 10);
+}
+
+TEST_CASE("describe_cores names the keys that help where the cores are too few") {
+  const std::int64_t usable = usable_core_count();
+  CHECK(describe_cores(usable) == "this process may use " + std::to_string(usable));
+  CHECK(describe_cores(usable + 1).find("; data.cache keeps") != std::string::npos);
+}
+
 TEST_CASE("loader: threads and batches ahead that are not given grow while reading takes longer") {
   const FakeDataset dataset(200);
   LoaderOptions options = build_options(1, 1);
