@@ -17,8 +17,10 @@ std::optional<int> to_number(std::string_view text) {
   return static_cast<int>(value);
 }
 
-std::optional<Claim> claim_of_flags(const IdentityFlags& flags) {
-  if (!flags.rank && !flags.world_size) return {};
+std::optional<Claim> claim_of_flags(const IdentityFlags& flags,
+                                    const config::Environment& environment) {
+  const bool has_pmix = !read_variable(environment, "PMIX_RANK").empty();
+  if (!flags.rank && (!flags.world_size || has_pmix)) return {};
   if (!flags.rank) wrong("--world-size", "needs --rank beside it");
   if (!flags.world_size) wrong("--rank", "needs --world-size beside it");
   Claim claim;
@@ -40,7 +42,8 @@ void check_range(const Identity& identity) {
 
 void check_agreement(const Claim& first, const Claim& other) {
   const Identity &a = first.identity, &b = other.identity;
-  if (first.nests || a.rank < 0 || (a.rank == b.rank && a.size == b.size)) return;
+  if (first.nests || other.of_nodes || a.rank < 0) return;
+  if (a.rank == b.rank && a.size == b.size) return;
   wrong(a.source, concat("gives rank ", a.rank, " of ", a.size, ", but ", b.source, " gives rank ",
                          b.rank, " of ", b.size, "; take one of the two away"));
 }
@@ -56,12 +59,12 @@ Address address_or_throw(const std::string& what, const std::string& text) {
   wrong(what, "expected host:port with a port from 1 to 65535, found '" + text + "'");
 }
 
-// The explicit address replaces that of the source.
+// --master replaces the address of any source; the variables complete it.
 Address find_master(const IdentityFlags& flags, const Claim& claim,
                     const config::Environment& environment) {
   const Identity& identity = claim.identity;
   if (!flags.master.empty()) return address_or_throw("--master", flags.master);
-  if (identity.source == "TF_CONFIG") return identity.master;
+  if (!identity.master.host.empty() && identity.master.port > 0) return identity.master;
   const std::string host = read_variable(environment, "MASTER_ADDR");
   const auto port = read_number(environment, "MASTER_PORT");
   if (port && (*port < 1 || *port > 65535)) {
@@ -127,12 +130,17 @@ Identity identify_place(const IdentityFlags& flags, const config::Environment& e
   const auto add = [&](std::optional<Claim> claim) {
     if (claim) claims.push_back(std::move(*claim));
   };
-  add(claim_of_flags(flags));
+  add(claim_of_flags(flags, environment));
   add(claim_of_tf_config(environment));
   add(claim_of_torchrun(environment));
   add(claim_of_open_mpi(environment));
+  add(claim_of_flux(environment));
   add(claim_of_pmi(environment));
   add(claim_of_slurm(environment));
+  add(claim_of_pmix(environment, flags.world_size));
+  add(claim_of_jax(environment));
+  add(claim_of_torch_runtime(environment));
+  add(claim_of_hosts(environment, flags.hosts));
   if (claims.empty()) {
     if (!flags.master.empty()) wrong("--master", "needs --rank and --world-size beside it");
     Identity alone;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/notice.h"
 #include "config/config.h"
 
 namespace trainer::cluster {
@@ -65,32 +66,44 @@ bool accepts_unauthenticated_peers(const Identity& identity);
 
 // --rank, --world-size, --master host:port, --secret-file.
 struct IdentityFlags {
-  std::optional<int> rank;
-  std::optional<int> world_size;
-  std::string master;
+  std::optional<int> rank{};
+  std::optional<int> world_size{};
+  std::string master{};
   std::string secret_file{};
+  std::vector<std::string> hosts{};  // parallel.hosts: the nodes of the job by rank
 };
 
 // Decides by the first of these that is there:
 //   1. the flags --rank and --world-size
 //   2. TF_CONFIG: {"cluster": {"chief": [...], "worker": [...], ...}, "task": {"type": ...,
-//   "index": ...}}
+//      "index": ...}}
 //   3. RANK and WORLD_SIZE (torchrun, `trainer launch`)
 //   4. OMPI_COMM_WORLD_RANK (mpirun of Open MPI)
-// 5. PMI_RANK (mpiexec of MPICH and its derivatives)
-//   6. SLURM_PROCID within a step of srun
+//   5. FLUX_TASK_RANK (flux run)
+//   6. PMI_RANK (mpiexec of MPICH and its derivatives)
+//   7. SLURM_PROCID within a step of srun
+//   8. PMIX_RANK (PRRTE's prterun; the size is that of Open MPI, Slurm or --world-size)
+//   9. JAX_PROCESS_ID (the JAX runtime of Kubeflow Trainer)
+//  10. PET_NODE_RANK (the torch runtime of Kubeflow Trainer)
+//  11. flags.hosts, with JOB_COMPLETION_INDEX (an indexed Job of Kubernetes) or this host's name
 // The nearest launcher comes first: mpirun starts its helpers as a Slurm step, so the variables of
-// Slurm may describe those. Hence torchrun, mpirun and mpiexec may differ from what surrounds them;
-// any other two sources that differ in rank or size are an error.
+// Slurm may describe those. Hence torchrun, mpirun, flux and mpiexec may differ from what surrounds
+// them. Sources 9 to 11 number nodes, on which any launcher may start ranks, so that all others
+// may differ from them. Any other two sources that differ in rank or size are an error.
 //
 // --master, or MASTER_ADDR and MASTER_PORT, name rank 0's address where the source does not; for
-// Slurm it is the first host of the step, for ranks of one host 127.0.0.1, and the port follows
-// from the job's id.
+// Slurm and Flux it is the first host of the job, for ranks of one host 127.0.0.1, and the port
+// follows from the job's id. Of flags.hosts it is the first, with the port in the list, else
+// MASTER_PORT, else 29500.
 //
 // The secret is the content of flags.secret_file, or TRAINER_SECRET.
 //
 // Throws ConfigError.
 Identity identify(const IdentityFlags& flags, const config::Environment& environment);
+
+// Returns a notice of a variable which shows that a launcher started this process beside others,
+// although `identity` is alone, or that a node has one rank where its launcher planned several.
+Notice launch_notice(const Identity& identity, const config::Environment& environment);
 
 // Slurm's short form of host names: "n[1-3,07],login" is n1 n2 n3 n07 login. Throws ConfigError.
 std::vector<std::string> expand_nodelist(std::string_view text);

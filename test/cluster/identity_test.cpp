@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/files/files.h"
+#include "base/process/process.h"
 
 namespace trainer::cluster {
 namespace {
@@ -225,6 +226,123 @@ TEST_CASE("identify rejects sources that disagree unless one launcher runs insid
   CHECK(catch_message(nested).find("but Slurm gives rank 0 of 2") != std::string::npos);
   nested["TORCHELASTIC_RUN_ID"] = "none";
   CHECK(identify({}, nested).size == 4);
+}
+
+TEST_CASE("identify: the variables of Flux, PMIx and nodes of Kubernetes give rank and address") {
+  const struct {
+    const char* source;
+    Environment environment;
+    Address master;
+  } cases[] = {
+      {"Flux",
+       {{"FLUX_TASK_RANK", "1"},
+        {"FLUX_JOB_SIZE", "4"},
+        {"MASTER_ADDR", "a"},
+        {"MASTER_PORT", "7"},
+        {"PMI_RANK", "1"},
+        {"PMI_SIZE", "4"}},
+       {"a", 7}},
+      {"PMIx",
+       {{"PMIX_RANK", "1"}, {"SLURM_NTASKS", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "7"}},
+       {"a", 7}},
+      {"JAX_PROCESS_ID",
+       {{"JAX_PROCESS_ID", "1"}, {"JAX_NUM_PROCESSES", "4"}, {"JAX_COORDINATOR_ADDRESS", "a:7"}},
+       {"a", 7}},
+      {"PET_NODE_RANK",
+       {{"PET_NODE_RANK", "1"},
+        {"PET_NNODES", "4"},
+        {"PET_MASTER_ADDR", "a"},
+        {"PET_MASTER_PORT", "7"},
+        {"PET_NPROC_PER_NODE", "8"}},
+       {"a", 7}},
+  };
+  for (const auto& [source, environment, master] : cases) {
+    CAPTURE(std::string(source));
+    const Identity identity = identify({}, environment);
+    CHECK(identity.source == source);
+    CHECK(identity.rank == 1);
+    CHECK(identity.size == 4);
+    CHECK(identity.master == master);
+  }
+  const Identity node = identify({}, cases[3].environment);
+  CHECK(node.local_rank == 0);
+  CHECK(node.local_size == 1);
+  const Environment range{{"PET_NNODES", "1:4"}, {"PET_NODE_RANK", "0"}};
+  CHECK(catch_message(range) ==
+        "PET_NNODES: error: the number of nodes must be fixed, such as 4; found the range 1:4");
+  CHECK(catch_message({{"JAX_PROCESS_ID", "0"}}) ==
+        "JAX_PROCESS_ID: error: is set, but JAX_NUM_PROCESSES is not; set both or none");
+}
+
+TEST_CASE(
+    "identify: ranks that a launcher starts on nodes of Kubernetes may differ from the nodes") {
+  Environment pod{{"PET_NODE_RANK", "1"},       {"PET_NNODES", "2"},  {"RANK", "5"},
+                  {"WORLD_SIZE", "8"},          {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"},
+                  {"JOB_COMPLETION_INDEX", "1"}};
+  const Identity identity = identify({.hosts = {"a,b"}}, pod);
+  CHECK(identity.source == "RANK");
+  CHECK(identity.rank == 5);
+  CHECK(identity.size == 8);
+  pod["PMIX_RANK"] = "5";
+  CHECK(identify({}, pod).rank == 5);
+  pod["PMIX_RANK"] = "4";
+  pod["SLURM_NTASKS"] = "8";
+  CHECK(catch_message(pod).find("but PMIx gives rank 4 of 8") != std::string::npos);
+}
+
+TEST_CASE(
+    "identify: hosts with a completion index or the name of this host give rank and address") {
+  const Environment second{{"JOB_COMPLETION_INDEX", "1"}};
+  const auto hosts = [](std::vector<std::string> entries) {
+    return IdentityFlags{.hosts = std::move(entries)};
+  };
+  const Identity pod = identify(hosts({"digits-{0..3}.digits"}), second);
+  CHECK(pod.source == "JOB_COMPLETION_INDEX");
+  CHECK(pod.rank == 1);
+  CHECK(pod.size == 4);
+  CHECK(pod.master == Address{"digits-0.digits", 29500});
+  CHECK(pod.local_size == 1);
+  CHECK(identify(hosts({"a:77", "b"}), {{"JOB_COMPLETION_INDEX", "1"}, {"MASTER_PORT", "5"}})
+            .master == Address{"a", 77});
+  CHECK(identify(hosts({"a,b"}), {{"JOB_COMPLETION_INDEX", "1"}, {"MASTER_PORT", "5"}}).master ==
+        Address{"a", 5});
+  CHECK(identify(hosts({"[::1]:77", "b"}), second).master == Address{"::1", 77});
+  const Identity named = identify(hosts({"other.example", host_name() + ".example"}), {});
+  CHECK(named.source == "parallel.hosts");
+  CHECK(named.rank == 1);
+  CHECK(catch_message({{"JOB_COMPLETION_INDEX", "4"}}, hosts({"digits-{0..3}"}))
+            .find("rank 4 of 4 is out of range") != std::string::npos);
+  CHECK(catch_message({}, hosts({"a", "b"})).find("is not among the 2 of the list") !=
+        std::string::npos);
+  CHECK(catch_message(second, hosts({"a b"})).find("expected a host or host:port") !=
+        std::string::npos);
+  CHECK(catch_message(second, hosts({"a{0-3}"})).find("a range such as {0..3}") !=
+        std::string::npos);
+}
+
+TEST_CASE("launch_notice names the variable of a launcher whose processes would each train alone") {
+  const auto notice = [](const Environment& environment) {
+    return launch_notice(identify({}, environment), environment);
+  };
+  for (const char* variable : {"SLURM_NTASKS", "PMIX_RANK", "GROUP_RANK", "MASTER_ADDR"}) {
+    CAPTURE(std::string(variable));
+    const Notice found = notice({{variable, "2"}});
+    CHECK(found.kind == Notice::Kind::kWarning);
+    CHECK(found.text.find(concat(variable, " is 2, but this process trains alone")) == 0);
+  }
+  for (const char* variable : {"JOB_COMPLETION_INDEX", "RAY_ADDRESS"}) {
+    CAPTURE(std::string(variable));
+    const Notice found = notice({{variable, "2"}});
+    CHECK(found.kind == Notice::Kind::kNote);
+    CHECK(found.text.find(concat(variable, " is 2; this process trains alone")) == 0);
+  }
+  CHECK(notice({{"SLURM_NTASKS", "1"}}).text.empty());
+  CHECK(notice({{"HOME", "/root"}}).text.empty());
+  const Environment ranks{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"SLURM_NTASKS", "2"}};
+  CHECK(notice(ranks).text.empty());
+  const Environment pod{{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", "8"}};
+  CHECK(notice(pod).kind == Notice::Kind::kNote);
+  CHECK(notice(pod).text.find("PET_NPROC_PER_NODE is 8: a node is one rank here") == 0);
 }
 
 TEST_CASE("expand_nodelist: host lists of Slurm give the names, or an error") {

@@ -29,6 +29,9 @@ void add_train(CommandLine& line) {
                      "How many processes train together");
   command.add_option("--master HOST:PORT", arguments->identity.master,
                      "Where the process of rank 0 listens");
+  add_override(command, arguments->overrides, "--hosts LIST", "parallel.hosts",
+               "Hosts of the job, by rank, where no launcher gives ranks: a,b or pod-{0..3}.digits "
+               "(parallel.hosts)");
   command.add_option("--secret-file FILE", arguments->identity.secret_file,
                      "File with the secret that all processes of the job share; else "
                      "TRAINER_SECRET");

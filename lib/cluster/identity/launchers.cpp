@@ -1,13 +1,36 @@
-// Reads the variables that torchrun, Open MPI, PMI launchers and Slurm set for the processes that
-// they start.
+// Reads the variables that torchrun, Open MPI, Flux, PMI and PMIx launchers and Slurm set for the
+// processes that they start.
 // https://docs.pytorch.org/docs/stable/elastic/run.html, https://docs.open-mpi.org,
+// https://flux-framework.readthedocs.io (flux-environment(7), flux-hostlist(1)),
 // https://slurm.schedmd.com/srun.html (output environment variables)
+#include <cstdio>
+#include <memory>
+
 #include "cluster/identity/sources.h"
 
 namespace trainer::cluster {
 namespace {
 
-// A rank and a size that stand in two variables, of which neither may be missing.
+std::string first_that_is_set(const config::Environment& environment,
+                              std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (std::string text = read_variable(environment, name); !text.empty()) return text;
+  }
+  return "";
+}
+
+// Returns the first host of a job of Flux: the command prints a list of this broker's hosts, such
+// as n[1-4]. Returns "" if it fails.
+std::string first_host_of_flux() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen("flux hostlist local", "r"), ::pclose);
+  std::string list(1 << 16, '\0');
+  list.resize(pipe ? std::fread(list.data(), 1, list.size(), pipe.get()) : 0);
+  list = list.substr(0, list.find_first_of(" \n"));
+  return list.empty() ? "" : expand_nodelist(list)[0];
+}
+
+}  // namespace
+
 std::optional<Claim> make_claim(const config::Environment& environment, const std::string& rank,
                                 const std::string& size) {
   const auto rank_value = read_number(environment, rank);
@@ -20,16 +43,6 @@ std::optional<Claim> make_claim(const config::Environment& environment, const st
   claim.identity.size = *size_value;
   return claim;
 }
-
-std::string first_that_is_set(const config::Environment& environment,
-                              std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (std::string text = read_variable(environment, name); !text.empty()) return text;
-  }
-  return "";
-}
-
-}  // namespace
 
 std::optional<Claim> claim_of_torchrun(const config::Environment& environment) {
   auto claim = make_claim(environment, "RANK", "WORLD_SIZE");
@@ -57,6 +70,21 @@ std::optional<Claim> claim_of_open_mpi(const config::Environment& environment) {
   return claim;
 }
 
+std::optional<Claim> claim_of_flux(const config::Environment& environment) {
+  auto claim = make_claim(environment, "FLUX_TASK_RANK", "FLUX_JOB_SIZE");
+  if (!claim) return {};
+  Identity& identity = claim->identity;
+  identity.source = "Flux";
+  identity.local_rank = read_number(environment, "FLUX_TASK_LOCAL_ID");
+  identity.job = first_that_is_set(environment, {"FLUX_JOB_ID"});
+  claim->one_host = identity.size == 1 || read_number(environment, "FLUX_JOB_NNODES") == 1;
+  if (!claim->one_host && read_variable(environment, "MASTER_ADDR").empty()) {
+    identity.master.host = first_host_of_flux();
+  }
+  claim->nests = true;
+  return claim;
+}
+
 std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
   auto claim = make_claim(environment, "PMI_RANK", "PMI_SIZE");
   if (!claim) return {};
@@ -66,6 +94,21 @@ std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
   claim->one_host = claim->identity.local_size == claim->identity.size;
   claim->identity.job = first_that_is_set(environment, {"PMI_JOBID"});
   claim->nests = true;
+  return claim;
+}
+
+std::optional<Claim> claim_of_pmix(const config::Environment& environment,
+                                   std::optional<int> world_size) {
+  const auto rank = read_number(environment, "PMIX_RANK");
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}) {
+    if (!world_size) world_size = read_number(environment, size);
+  }
+  if (!rank || !world_size) return {};
+  Claim claim;
+  claim.identity.rank = *rank;
+  claim.identity.size = *world_size;
+  claim.identity.source = "PMIx";
+  claim.identity.job = first_that_is_set(environment, {"PMIX_NAMESPACE"});
   return claim;
 }
 

@@ -30,8 +30,11 @@ int execute(const PlanArguments& arguments, const Context& context) {
   }
   config::LoadedConfig loaded = load(arguments, context);
   const config::Config& config = loaded.config;
-  const cluster::Identity who = arguments.world_size ? planned_workers(*arguments.world_size)
-                                                     : cluster::identify({}, context.environment);
+  const cluster::Identity who =
+      arguments.world_size
+          ? planned_workers(*arguments.world_size)
+          : cluster::identify({.hosts = config.parallel.hosts}, context.environment);
+  context.warn(cluster::launch_notice(who, context.environment));
   train::check_workers(config, who);
   context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   const PlannedData data = plan_data(loaded.config);

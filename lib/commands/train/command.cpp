@@ -154,6 +154,17 @@ void check_is_own_folder(const Path& run, const config::LoadedConfig& loaded) {
                  shell_word("--run-dir=" + run.string())));
 }
 
+// Throws ConfigError for a job of another size than parallel.require_cluster.
+void check_cluster_size(const config::Parallel& parallel, const cluster::Identity& who,
+                        const Context& context) {
+  if (!parallel.require_cluster || *parallel.require_cluster == who.size) return;
+  const Notice notice = cluster::launch_notice(who, context.environment);
+  throw ConfigError(parallel.loc,
+                    concat("parallel.require_cluster is ", *parallel.require_cluster,
+                           ", but this process is rank ", who.rank, " of ", who.size, ", by ",
+                           who.source, notice.text.empty() ? "" : "; ", notice.text));
+}
+
 // Warns of a job that whoever reaches its ports can join.
 void warn_without_secret(const cluster::Identity& who, const Context& context) {
   if (!cluster::accepts_unauthenticated_peers(who) || who.rank > 0) return;
@@ -182,9 +193,14 @@ ProgressWatchOptions make_watch_options(const config::Config& config, const clus
 int execute(const TrainArguments& arguments, const Context& context) {
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
-  cluster::Identity who = cluster::identify(arguments.identity, context.environment);
-  who.build = context.version;
+  cluster::IdentityFlags flags = arguments.identity;
+  cluster::Identity who = cluster::identify(flags, context.environment);
   config::LoadedConfig loaded = load_for_devices(arguments, context, find_place(who).size);
+  flags.hosts = loaded.config.parallel.hosts;
+  who = cluster::identify(flags, context.environment);
+  who.build = context.version;
+  check_cluster_size(loaded.config.parallel, who, context);
+  context.warn(cluster::launch_notice(who, context.environment));
   if (inference::is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
   keep_variant(arguments, loaded);
   const config::Config& config = loaded.config;

@@ -74,6 +74,15 @@ void fields(FieldVisitor& v, Parallel& s) {
   v("collective", s.collective,
     "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
     "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.");
+  v("hosts", s.hosts,
+    "Hosts of a job with one process each, by rank, where no launcher gives ranks: names, "
+    "host:port or a pattern such as pod-{0..3}.digits. The rank is JOB_COMPLETION_INDEX, or the "
+    "place of this host in the list.",
+    any().allow_scalar().unless_empty());
+  v("require_cluster", s.require_cluster,
+    "Number of processes that the job must have: a process that is alone, or a job of another "
+    "size, is an error before anything is written.",
+    at_least(1));
 }
 
 }  // namespace trainer::config

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/choices.h"
@@ -63,6 +64,8 @@ struct Parallel {
   // With several processes: the longest time that they wait for each other.
   Duration timeout{60, Duration::Unit::kSeconds};
   Collective collective = Collective::kAuto;
+  std::vector<std::string> hosts;               // of the ranks, in order; see cluster::identify()
+  std::optional<std::int64_t> require_cluster;  // the number of processes that the job must have
   SourceLoc loc;
 };
 
