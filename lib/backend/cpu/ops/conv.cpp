@@ -2,8 +2,7 @@
 #include <optional>
 
 #include "backend/cpu/dnnl.h"
-#include "backend/cpu/ops/conv_amx.h"
-#include "backend/cpu/ops/conv_winograd.h"
+#include "backend/cpu/ops/own_conv.h"
 
 namespace trainer::backend::cpu {
 namespace {

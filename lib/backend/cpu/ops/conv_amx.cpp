@@ -1,8 +1,6 @@
-#include "backend/cpu/ops/conv_amx.h"
-
 #include <algorithm>
 
-#include "backend/cpu/ops/conv_parts.h"
+#include "backend/cpu/ops/own_conv.h"
 
 namespace trainer::backend::cpu {
 namespace {

@@ -1,6 +1,4 @@
-#include "backend/cpu/ops/conv_winograd.h"
-
-#include "backend/cpu/ops/conv_parts.h"
+#include "backend/cpu/ops/own_conv.h"
 
 namespace trainer::backend::cpu {
 namespace {

@@ -1,5 +1,6 @@
-// What the convolutions on our own kernels share: their shapes, and parts for the threads of a
-// lane.
+// Convolutions of stride 1 on our own kernels: 3x3 in float32 by Winograd (simd/winograd*.inl), and
+// in bfloat16 on AMX (simd/amx.h).
+// Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +13,25 @@
 #include "base/numbers/partition.h"
 
 namespace trainer::backend::cpu {
+
+enum class Direction { kForward, kBackwardData, kBackwardWeights };
+
+// Returns whether such a convolution is computed by Winograd F(4x4, 3x3). A rule decides, not a
+// timing, so that the same config always gives the same bits. `x`, `y` and `kernel` have the shapes
+// of forward.
+bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
+                     std::int64_t groups, DType type, const Shape& x, const Shape& y,
+                     const Shape& kernel);
+void lower_winograd(const graph::Conv& op, Lowering& l);
+void lower_winograd(const graph::ConvBackwardData& op, Lowering& l);
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l);
+
+// Returns whether such a convolution is computed on AMX. `kernel` has the shape of forward.
+bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t groups, DType type,
+                const Shape& kernel);
+void lower_amx(const graph::Conv& op, Lowering& l);
+void lower_amx(const graph::ConvBackwardData& op, Lowering& l);
+void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l);
 
 // The part of one thread. `shape` has its number of samples and its output channels [out_begin,
 // out_end).
