@@ -216,8 +216,8 @@ TEST_CASE(
 
 TEST_CASE("progress in a log: steps within the minimum time between lines count in the next line") {
   std::ostringstream out;
-  const auto hook =
-      make_progress_hook(out, false, false, steps(2), {{}, {}, {}, "cpu; trainer 1 on host", "", 1});
+  const auto hook = make_progress_hook(out, false, false, steps(2),
+                                       {{}, {}, {}, "cpu; trainer 1 on host", "", 1});
   hook->on_start(run_info("r"));
   CHECK(out.str().ends_with("run folder r\ncpu; trainer 1 on host\n"));
   out.str("");

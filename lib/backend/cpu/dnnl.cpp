@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -124,7 +125,7 @@ memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
   }
   if (operand.layout == Layout::kPlanar) return {dims, type, tag::nchw};
   constexpr tag kPlain[] = {tag::a, tag::ab, tag::abc, tag::nhwc};  // by rank, from 1
-  return {dims, type, kPlain[operand.shape.rank() - 1]};
+  return {dims, type, kPlain[std::min(operand.shape.rank(), std::size(kPlain)) - 1]};
 }
 
 DnnlEltwise dnnl_eltwise(const graph::Activation& activation) {

@@ -60,9 +60,9 @@ void each_score_group(const BinaryScores& scores,
       order, [&](std::size_t a, std::size_t b) { return scores.scores[a] > scores.scores[b]; });
   for (std::size_t i = 0; i < order.size();) {
     ScoreGroup group{scores.scores[order[i]], 0, 0};
-    for (; i < order.size() && scores.scores[order[i]] == group.score; ++i) {
-      ++(scores.is_positive[order[i]] ? group.positives : group.negatives);
-    }
+    do {
+      ++(scores.is_positive[order[i++]] ? group.positives : group.negatives);
+    } while (i < order.size() && scores.scores[order[i]] == group.score);
     use(group);
   }
 }
