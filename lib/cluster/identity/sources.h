@@ -28,7 +28,7 @@ std::optional<Claim> claim_of_open_mpi(const config::Environment& environment);
 std::optional<Claim> claim_of_flux(const config::Environment& environment);
 std::optional<Claim> claim_of_pmi(const config::Environment& environment);
 std::optional<Claim> claim_of_slurm(const config::Environment& environment);
-// Of PMIx without a size in its environment, such as PRRTE's prterun, the size is `world_size`.
+// Takes `world_size` as the size where the environment has none, as that of PRRTE's prterun.
 std::optional<Claim> claim_of_pmix(const config::Environment& environment,
                                    std::optional<int> world_size);
 std::optional<Claim> claim_of_jax(const config::Environment& environment);

@@ -64,7 +64,7 @@ struct Parallel {
   // With several processes: the longest time that they wait for each other.
   Duration timeout{60, Duration::Unit::kSeconds};
   Collective collective = Collective::kAuto;
-  std::vector<std::string> hosts;               // of the ranks, in order; see cluster::identify()
+  std::vector<std::string> hosts;  // the hosts of the ranks in order; see cluster::identify()
   std::optional<std::int64_t> require_cluster;  // the number of processes that the job must have
   SourceLoc loc;
 };
