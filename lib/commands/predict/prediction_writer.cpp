@@ -1,6 +1,7 @@
 #include "commands/predict/prediction_writer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 
 #include "base/formats/csv.h"

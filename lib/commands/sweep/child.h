@@ -1,6 +1,7 @@
 // A process that is waited for, and whose output is read as it comes.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <map>
 #include <string>

@@ -1,6 +1,7 @@
 #include "train/schedule/plateau.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "hooks/hooks.h"
 
