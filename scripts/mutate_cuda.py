@@ -35,6 +35,7 @@ TESTS = {
     "bounds": [("asan", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
     "descriptors": [("release", "test_cuda_fake_cudnn", "test/cuda/fake_cudnn/test_cuda_fake_cudnn", "*", "", {})],
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
+    "telemetry": [("release", "test_cuda_telemetry", "test/cuda/fake_nvml/test_cuda_telemetry", "*", "", {})],
     "base": [("release", "test_base", "test/base/test_base", "StallDetector*,ProgressWatch*", "", {})],
     "plugin": [("release", "test_plugin", "test/backend/plugin/test_plugin", "*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],

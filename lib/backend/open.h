@@ -89,6 +89,7 @@ struct Gpu {
   std::int64_t memory_bytes = 0;  // memory of the device
   std::int64_t multiprocessors = 0;
   int number = 0;  // the number among all GPUs of this machine, from 0
+  std::string faults = {};  // the faults that NVML has counted; "" if there are none
 };
 struct GpuList {
   std::vector<Gpu> gpus;              // the GPUs that can be used

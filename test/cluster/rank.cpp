@@ -183,8 +183,10 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
     if (chosen && step == number(options, "fail-at", -1))
       throw DataError("images/7.jpg", "is damaged");
     if (chosen && step == number(options, "abort-at", -1)) {
-      group.abort("no memory for lane 1");
-      throw DeviceError("no memory for lane 1");
+      const std::string reason =
+          options.count("reason") > 0 ? options.at("reason") : "no memory for lane 1";
+      group.abort(reason);
+      throw DeviceError(reason);
     }
     group.all_reduce(std::span<float>(values));
     std::cout << "step " << step << std::endl;

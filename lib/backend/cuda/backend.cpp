@@ -15,6 +15,7 @@
 #include "backend/cuda/machine.h"
 #include "backend/cuda/plans/event_timer.h"
 #include "backend/cuda/stream.h"
+#include "backend/cuda/telemetry/gpu_faults.h"
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "backend/cuda/variables.h"
 #include "backend/gpu_model.h"
@@ -100,6 +101,7 @@ Machine open_machine(int device, const DeviceOptions& options,
                      const std::shared_ptr<SharedPlans>& shared) {
   Machine machine;
   machine.device = device;
+  find_uuid(device);  // for messages about the device once it has failed
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   machine.name = properties.name;

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/backend.h"
 #include "backend/cuda/runtime.h"
+#include "backend/cuda/telemetry/gpu_faults.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -17,7 +18,8 @@ Gpu describe_gpu(int index) {
           properties.minor,
           static_cast<std::int64_t>(properties.totalGlobalMem),
           properties.multiProcessorCount,
-          index};
+          index,
+          describe_faults(index)};
 }
 
 }  // namespace

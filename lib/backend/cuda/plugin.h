@@ -12,7 +12,7 @@ namespace trainer::backend::cuda {
 
 // Must be raised when a declaration changes that both sides use: here, in backend/backend.h, and in
 // the headers that these include.
-inline constexpr int kPluginInterface = 14;
+inline constexpr int kPluginInterface = 15;
 
 // The facts that the CUDA runtime reports about this machine.
 struct GpuSurvey {

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/kernels/counted_work.h"
+#include "backend/cuda/telemetry/gpu_faults.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -35,6 +36,8 @@ const char* find_remedy(cudaError_t error) {
     case cudaErrorUnknown:
       return "; load the kernel module nvidia_uvm by `sudo modprobe nvidia_uvm`, or restart the "
              "machine";
+    case cudaErrorIllegalAddress:
+      return "; with TRAINER_CUDA_SYNC=1 the error names the layer";
     default:
       return "";
   }
@@ -49,7 +52,10 @@ std::string describe_error(cudaError_t error) {
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // clears it, so that the next call does not report it again
-  throw DeviceError(concat(what, ": ", describe_error(status)));
+  const int gpu = chosen_device();
+  const std::string faults = gpu < 0 ? "" : describe_faults(gpu);
+  throw DeviceError(concat(gpu < 0 ? "" : concat("GPU ", gpu, ": "), what, ": ",
+                           describe_error(status), faults.empty() ? "" : "; ", faults));
 }
 
 namespace {

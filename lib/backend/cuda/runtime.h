@@ -14,9 +14,10 @@
 
 namespace trainer::backend::cuda {
 
-// Returns "<name>: <text>" and, for an error of a driver that does not start, what to do.
+// Returns "<name>: <text>" and, for some errors, what to do.
 std::string describe_error(cudaError_t error);
-// Throws DeviceError "<what>: <describe_error()>" unless the call succeeded.
+// Throws DeviceError "GPU <n>: <what>: <describe_error()>; <describe_faults()>" unless the call
+// succeeded. The GPU is the one that the thread has chosen, if any.
 void check(cudaError_t status, const char* what);
 
 // The number of a device that is not here and only planned for. Its memory is addresses that

@@ -23,6 +23,7 @@ void fields(results::FieldVisitor& v, DeviceList::Gpu& gpu) {
   v("compute_capability", gpu.compute_capability, "Its compute capability.");
   v("multiprocessors", gpu.multiprocessors, "Its multiprocessors.");
   v("memory_bytes", gpu.memory_bytes, results::kBytes, "Its memory.");
+  v("faults", gpu.faults, "The faults that NVML has counted; empty if there are none.");
 }
 
 void fields(results::FieldVisitor& v, DeviceList& list) {
@@ -38,7 +39,7 @@ void print_devices_json(const backend::Platform& platform, std::ostream& out) {
   DeviceList list{describe_cpu(), {}, found.left_out, {}};
   for (const backend::Gpu& gpu : found.gpus) {
     list.gpus.push_back({gpu.number, gpu.name, concat(gpu.major, ".", gpu.minor),
-                         gpu.multiprocessors, gpu.memory_bytes});
+                         gpu.multiprocessors, gpu.memory_bytes, gpu.faults});
   }
   if (list.gpus.empty()) list.no_gpu = found.reason;
   results::print_json(list, out);
@@ -51,7 +52,8 @@ void print_devices(const backend::Platform& platform, std::ostream& out) {
   for (const backend::Gpu& gpu : list.gpus) {
     out << "GPU " << gpu.number << ": " << gpu.name << ", compute capability " << gpu.major << '.'
         << gpu.minor << ", " << gpu.multiprocessors << " multiprocessors, "
-        << (gpu.memory_bytes + kGibibyte / 2) / kGibibyte << " GiB\n";
+        << (gpu.memory_bytes + kGibibyte / 2) / kGibibyte << " GiB"
+        << (gpu.faults.empty() ? "" : "; ") << gpu.faults << '\n';
   }
   for (const std::string& gpu : list.left_out) out << gpu << '\n';
   if (list.gpus.empty()) out << "no GPU: " << list.reason << '\n';

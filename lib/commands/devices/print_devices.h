@@ -18,6 +18,7 @@ struct DeviceList {
     int index = 0;
     std::string name, compute_capability;
     std::int64_t multiprocessors = 0, memory_bytes = 0;
+    std::string faults;
   };
   std::string cpu;
   std::vector<Gpu> gpus;

@@ -42,6 +42,8 @@ std::vector<int> select_cores(const std::vector<int>& cores, std::size_t i, std:
 }
 
 constexpr Milliseconds kMaxPause{60'000};  // between two starts
+constexpr char kSameGpus[] =
+    ", on the same GPUs; leave one that fails again out by parallel.gpus or CUDA_VISIBLE_DEVICES";
 
 // A process of the job before it is started.
 struct Task {
@@ -122,6 +124,7 @@ class ErrorPrinter {
  public:
   void print(const std::string& prefix, const std::string& line) {
     const bool is_error = line.find(kMark) != std::string::npos;
+    names_gpu_ |= is_error && line.find("GPU ") != std::string::npos;
     if (is_error && line.find(kNoticed) != std::string::npos) {
       noticed_.push_back({prefix, line});
     } else if (!is_error || is_first(line)) {
@@ -134,6 +137,7 @@ class ErrorPrinter {
     }
     noticed_.clear();
   }
+  bool names_gpu() const { return names_gpu_; }  // true if an error was about a GPU
 
  private:
   static constexpr std::string_view kMark = "error: ", kNoticed = "; noticed by rank ";
@@ -149,6 +153,7 @@ class ErrorPrinter {
     return !is_known;
   }
 
+  bool names_gpu_ = false;
   std::vector<std::string> texts_;
   std::vector<std::pair<std::string, std::string>> noticed_;  // prefix and line
 };
@@ -192,6 +197,7 @@ class Launcher {
   int wait();
   // Returns whether the job has failed in a way that may pass and nobody has asked it to end.
   bool may_try_again() const { return !signalled_ && (code_ == kExitDevice || code_ > 128); }
+  bool names_gpu() const { return errors_.names_gpu(); }
 
  private:
   void start(const Task& task, bool first);
@@ -368,7 +374,7 @@ int launch(const LaunchOptions& options) {
     std::cerr << concat("launch: the job has ended with code ", code,
                         "; it starts again from its last checkpoint in ",
                         static_cast<double>(pause.count()) / 1000, " s (", restart, " of ",
-                        options.restarts, ")\n")
+                        options.restarts, ")", launcher.names_gpu() ? kSameGpus : "", "\n")
               << std::flush;
     network->sleep(pause);
     now.command = options.restart_command;

@@ -89,7 +89,16 @@ TEST_CASE("launch: --restarts restarts a job that crashes, and not after other f
     INFO(job->err());
     CHECK(times(*job, "starts again from its last checkpoint") == 1);
     CHECK(job->err().find("ended with code 4; it starts again from its last checkpoint in 0.02 s "
-                          "(1 of 2)") != std::string::npos);
+                          "(1 of 2)\n") != std::string::npos);
+  }
+  SUBCASE("with a warning that the GPUs are the same after an error of a GPU") {
+    const auto job = launch_ranks(
+        2, {"--restarts", "1", "--mode", "loop", "--which", "1", "--abort-at", "3", "--end-at", "2",
+            "--reason", "error: GPU 1: cudaMalloc: cudaErrorUnknown"});
+    CHECK(job->wait() == 0);
+    INFO(job->err());
+    CHECK(job->err().find("(1 of 1), on the same GPUs; leave one that fails again out by "
+                          "parallel.gpus or CUDA_VISIBLE_DEVICES\n") != std::string::npos);
   }
   SUBCASE("as often as it may") {
     const auto job =

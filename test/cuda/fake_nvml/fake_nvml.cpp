@@ -9,9 +9,12 @@
 //   nvmlDeviceGetMemoryInfo (bytes; free and used are the total), nvmlDeviceGetPowerUsage
 //   (milliwatts), nvmlDeviceGetTemperature (Celsius, of NVML_TEMPERATURE_GPU alone),
 //   nvmlDeviceGetClockInfo (MHz), nvmlDeviceGetTotalEnergyConsumption (millijoules since the driver
-//   was loaded). A null pointer or a handle that is none is NVML_ERROR_INVALID_ARGUMENT; a query
-//   that a device lacks is NVML_ERROR_NOT_SUPPORTED; NVML_ERROR_GPU_IS_LOST comes from every query
-//   of a GPU that "has fallen off the bus".
+//   was loaded), nvmlDeviceGetTotalEccErrors (the errors of NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+//   since the driver was loaded, or in the life of the GPU), nvmlDeviceGetRemappedRows (rows
+//   remapped after corrected and uncorrected errors, whether one waits for a reset, whether one
+//   failed). A null pointer or a handle that is none is NVML_ERROR_INVALID_ARGUMENT; a query that a
+//   device lacks is NVML_ERROR_NOT_SUPPORTED; NVML_ERROR_GPU_IS_LOST comes from every query of a
+//   GPU that "has fallen off the bus".
 // - All functions may be called from any thread.
 //
 // A GPU's time passes by its energy queries: each finds it one second older, with its power used up
@@ -21,6 +24,8 @@
 //   TRAINER_FAKE_NVML_DEVICES      GPUs; 2. GPU i has the UUID of the fake CUDA runtime's device i
 //   TRAINER_FAKE_NVML_UTILIZATION  percent of each GPU: 90,40; 50 for those left out
 //   TRAINER_FAKE_NVML_WATTS        watts of each GPU: 300,150; 200 for those left out
+//   TRAINER_FAKE_NVML_ECC          uncorrected errors of each GPU since the driver was loaded: 0,3
+//   TRAINER_FAKE_NVML_REMAPPED     remapped rows of each GPU, of which the last waits for a reset
 //   TRAINER_FAKE_NVML_UNSUPPORTED  functions that no GPU supports, with commas
 //   TRAINER_FAKE_NVML_LOST         GPU:n: the GPU is lost at its n-th query, counted from 1
 //   TRAINER_FAKE_NVML_INIT         the number that nvmlInit_v2 returns
@@ -43,6 +48,7 @@ struct Gpu {
   int index = 0;
   unsigned utilization = 50;
   unsigned watts = 200;
+  unsigned ecc_errors = 0, remapped_rows = 0;
   long queries = 0;
   long lost_at = 0;                            // 0: never
   unsigned long long millijoules = 7'000'000;  // used up before the program started
@@ -77,11 +83,15 @@ std::vector<unsigned> numbers(const char* name) {
 void read_environment(Library& all) {
   const std::vector<unsigned> utilization = numbers("TRAINER_FAKE_NVML_UTILIZATION");
   const std::vector<unsigned> watts = numbers("TRAINER_FAKE_NVML_WATTS");
+  const std::vector<unsigned> errors = numbers("TRAINER_FAKE_NVML_ECC");
+  const std::vector<unsigned> remapped = numbers("TRAINER_FAKE_NVML_REMAPPED");
   all.gpus.resize(std::stoul(variable("TRAINER_FAKE_NVML_DEVICES", "2")));
   for (std::size_t i = 0; i < all.gpus.size(); ++i) {
     all.gpus[i].index = static_cast<int>(i);
     if (i < utilization.size()) all.gpus[i].utilization = utilization[i];
     if (i < watts.size()) all.gpus[i].watts = watts[i];
+    if (i < errors.size()) all.gpus[i].ecc_errors = errors[i];
+    if (i < remapped.size()) all.gpus[i].remapped_rows = remapped[i];
   }
   all.unsupported = "," + variable("TRAINER_FAKE_NVML_UNSUPPORTED", "") + ",";
   const std::string lost = variable("TRAINER_FAKE_NVML_LOST", "");
@@ -211,6 +221,29 @@ int nvmlDeviceGetClockInfo(Gpu* gpu, int type, unsigned* result) {
                                                      1395};  // graphics, SM, memory, video
     if (type < 0 || type >= static_cast<int>(kClocks.size())) return kInvalidArgument;
     megahertz = kClocks[static_cast<std::size_t>(type)];
+    return kSuccess;
+  });
+}
+
+int nvmlDeviceGetTotalEccErrors(Gpu* gpu, int type, int counter, unsigned long long* result) {
+  return query(gpu, result, "nvmlDeviceGetTotalEccErrors", [&](unsigned long long& errors) {
+    constexpr unsigned kCorrected = 100, kBefore = 1000;  // counts that no message has
+    if (type < 0 || type > 1 || counter < 0 || counter > 1) return kInvalidArgument;
+    errors = (type == 1 ? gpu->ecc_errors : kCorrected) + (counter == 1 ? kBefore : 0);
+    return kSuccess;
+  });
+}
+
+int nvmlDeviceGetRemappedRows(Gpu* gpu, unsigned* corrected, unsigned* uncorrected,
+                              unsigned* is_pending, unsigned* has_failed) {
+  if (uncorrected == nullptr || is_pending == nullptr || has_failed == nullptr) {
+    return kInvalidArgument;
+  }
+  return query(gpu, corrected, "nvmlDeviceGetRemappedRows", [&](unsigned& after_corrected) {
+    after_corrected = gpu->remapped_rows / 2;
+    *uncorrected = gpu->remapped_rows - after_corrected;
+    *is_pending = gpu->remapped_rows > 0 ? 1 : 0;
+    *has_failed = 0;
     return kSuccess;
   });
 }

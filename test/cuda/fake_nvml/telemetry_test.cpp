@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "base/error.h"
 #include "base/files/files.h"
@@ -96,10 +97,34 @@ TEST_CASE("make_gpu_telemetry: the error of a GPU that NVML does not find names 
                   "(GPU-fa000000-0000-0000-0000-000000000001): Not Found\n") != std::string::npos);
 }
 
+TEST_CASE("check: the error has the GPU, how to find the layer, and the faults that NVML counted") {
+  const std::string failing =
+      "TRAINER_READ_DEVICE=1 TRAINER_FAKE_CUDA_FAIL=cudaStreamCreateWithFlags@1:1:"
+      "cudaErrorIllegalAddress ";
+  const std::string error =
+      "error: GPU 1: cudaStreamCreateWithFlags: cudaErrorIllegalAddress: an illegal memory access "
+      "was encountered; with TRAINER_CUDA_SYNC=1 the error names the layer";
+  const auto reading = [&failing](const std::string& environment) {
+    return readings(FAKE_NVML, failing + environment);
+  };
+  CHECK(reading("").find(error + "\n") != std::string::npos);
+  CHECK(reading("TRAINER_FAKE_NVML_ECC=4,3 TRAINER_FAKE_NVML_REMAPPED=0,2")
+            .find(error +
+                  "; NVML: 3 uncorrected ECC errors since the driver was loaded, 2 remapped "
+                  "rows, a remapping waits for a reset of the GPU\n") != std::string::npos);
+  CHECK(reading("TRAINER_FAKE_NVML_ECC=4,3 "
+                "TRAINER_FAKE_NVML_UNSUPPORTED=nvmlDeviceGetTotalEccErrors")
+            .find(error + "\n") != std::string::npos);
+  // After two readings of seven queries.
+  CHECK(reading("TRAINER_FAKE_NVML_LOST=1:15").find(error + "; NVML: GPU is lost\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("make_gpu_telemetry prints readings for another test" * doctest::skip()) {
   const char* device = std::getenv("TRAINER_READ_DEVICE");
   try {
-    const auto telemetry = make_gpu_telemetry(device == nullptr ? 0 : std::atoi(device));
+    const int number = device == nullptr ? 0 : std::atoi(device);
+    const auto telemetry = make_gpu_telemetry(number);
     for (int i = 0; i < 2; ++i) {
       const DeviceReading reading = telemetry->read();
       std::printf("%s:", telemetry->device().c_str());
@@ -113,6 +138,8 @@ TEST_CASE("make_gpu_telemetry prints readings for another test" * doctest::skip(
       print("energy", reading.energy_joules);
       std::puts("");
     }
+    const DeviceGuard guard(number);
+    create_stream();
   } catch (const DeviceError& error) {
     std::printf("error: %s\n", error.what());
   }

@@ -68,7 +68,7 @@ def check_shared(program, plugin, folder, nvml):
 
 
 def check_lost(program, plugin, folder, nvml):
-    finished, rows, said, _ = train(program, plugin, folder, "lost", "2", nvml, TRAINER_FAKE_NVML_LOST="0:8")
+    finished, rows, said, _ = train(program, plugin, folder, "lost", "2", nvml, TRAINER_FAKE_NVML_LOST="0:12")
     assert "the metrics of gpu0 end here, and training goes on: GPU 0: " in said, said
     assert finished["reason"] == "done" and len(finished["devices"]) == 2, finished
     assert all(row["gpu1_utilization"] == "0.5" for row in rows), rows
@@ -91,6 +91,27 @@ def check_missing(program, plugin, folder):
     assert "devices" not in finished and "gpu0_utilization" not in rows[0], finished
 
 
+def check_faults(program, plugin, folder, nvml):
+    """A GPU of two that fails ends the run with exit code 4, its number and its faults, and `devices` has them too."""
+    config = folder / "config.yaml"
+    config.write_text(CONFIG)
+    variables = {**os.environ, "TRAINER_CUDA_PLUGIN": plugin, "LD_LIBRARY_PATH": nvml, "TRAINER_FAKE_NVML_ECC": "0,3",
+                 "TRAINER_FAKE_NVML_REMAPPED": "0,2"}
+    faults = "NVML: 3 uncorrected ECC errors since the driver was loaded, 2 remapped rows, a remapping waits for a reset of the GPU"
+    listed = subprocess.run([program, "devices"], capture_output=True, text=True, env=variables, check=True).stdout.splitlines()
+    assert [line.endswith(f" GiB; {faults}") for line in listed if line.startswith("GPU ")] == [False, True], listed
+    listed = json.loads(subprocess.run([program, "devices", "--json"], capture_output=True, text=True, env=variables, check=True).stdout)
+    assert [gpu["faults"] for gpu in listed["gpus"]] == ["", faults], listed
+    for gpu, error, said in ((0, "cudaErrorIllegalAddress", "an illegal memory access was encountered; with TRAINER_CUDA_SYNC=1 the error names the layer"),
+                             (1, "cudaErrorECCUncorrectable", f"uncorrectable ECC error encountered; {faults}")):
+        done = subprocess.run([program, "train", str(config), "--gpus", "2", "--set", "parallel.device=cuda", "--set", f"run.dir={folder / error}"],
+                              capture_output=True, text=True, check=False, timeout=120,
+                              env={**variables, "TRAINER_FAKE_CUDA_FAIL": f"cudaEventSynchronize@{gpu}:3:{error}"})
+        assert done.returncode == 4, (done.returncode, done.stdout, done.stderr)
+        lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1 and f"GPU {gpu}: cudaEventSynchronize: {error}: {said}" in lines[0], done.stderr
+
+
 def main(program, plugin, nvml):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -99,6 +120,7 @@ def main(program, plugin, nvml):
         check_lost(program, plugin, folder, nvml)
         check_unsupported(program, plugin, folder, nvml)
         check_missing(program, plugin, folder)
+        check_faults(program, plugin, folder, nvml)
 
 
 if __name__ == "__main__":

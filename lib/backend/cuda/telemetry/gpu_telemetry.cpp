@@ -1,32 +1,16 @@
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 
-#include <cuda_runtime_api.h>
-
-#include "backend/cuda/runtime.h"
+#include "backend/cuda/telemetry/gpu_faults.h"
 #include "backend/cuda/telemetry/nvml.h"
 #include "base/error.h"
-#include "base/text.h"
 
 namespace trainer::backend::cuda {
 namespace {
 
-// Returns "GPU-0a1b2c3d-...", as nvidia-smi -L writes it. It identifies a GPU independently of
-// CUDA_VISIBLE_DEVICES.
-std::string read_uuid(int device) {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += to_hex(static_cast<std::uint8_t>(properties.uuid.bytes[i]), 2);
-  }
-  return text;
-}
-
 class GpuTelemetry final : public Telemetry {
  public:
   explicit GpuTelemetry(int device) : index_(device), nvml_(nvml::api()) {
-    const std::string uuid = read_uuid(device);
+    const std::string uuid = find_uuid(device);
     if (const int status = nvml_.handle_by_uuid(uuid.c_str(), &handle_)) {
       throw DeviceError(concat("nvmlDeviceGetHandleByUUID of GPU ", device, " (", uuid,
                                "): ", nvml_.error_string(status)));

@@ -22,6 +22,8 @@ Api load() {
   library.find("nvmlDeviceGetTemperature", api.temperature);
   library.find("nvmlDeviceGetClockInfo", api.clock);
   library.find("nvmlDeviceGetTotalEnergyConsumption", api.energy);
+  library.find("nvmlDeviceGetTotalEccErrors", api.ecc_errors);
+  library.find("nvmlDeviceGetRemappedRows", api.remapped_rows);
   if (const int status = api.init()) {
     throw DeviceError(concat("nvmlInit_v2: ", api.error_string(status)));
   }

@@ -3,7 +3,8 @@
 //
 // Declarations follow the NVML API Reference Guide: "Device Queries" (the functions), "Device
 // Structs" (nvmlUtilization_t, nvmlMemory_t), "Device Enums" (nvmlReturn_t, nvmlClockType_t,
-// nvmlTemperatureSensors_t). NVML keeps these versions of its functions for old programs.
+// nvmlTemperatureSensors_t, nvmlMemoryErrorType_t, nvmlEccCounterType_t). NVML keeps these versions
+// of its functions for old programs.
 #pragma once
 
 namespace trainer::backend::cuda::nvml {
@@ -27,6 +28,9 @@ enum Return : int {
 // nvmlClockType_t, nvmlTemperatureSensors_t.
 inline constexpr int kClockSm = 1, kClockMemory = 2;
 inline constexpr int kTemperatureGpu = 0;
+// nvmlMemoryErrorType_t, nvmlEccCounterType_t.
+inline constexpr int kUncorrected = 1;
+inline constexpr int kSinceLoad = 0;
 
 using Device = struct DeviceHandle*;
 struct Utilization {  // percent
@@ -48,6 +52,9 @@ struct Api {
   int (*temperature)(Device, int sensor, unsigned* celsius) = nullptr;
   int (*clock)(Device, int type, unsigned* megahertz) = nullptr;
   int (*energy)(Device, unsigned long long* millijoules) = nullptr;
+  int (*ecc_errors)(Device, int type, int counter, unsigned long long* errors) = nullptr;
+  int (*remapped_rows)(Device, unsigned* corrected, unsigned* uncorrected, unsigned* is_pending,
+                       unsigned* has_failed) = nullptr;
 };
 
 // Returns the initialised library, the same table at every call. Thread-safe, as NVML's functions
