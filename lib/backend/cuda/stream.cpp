@@ -1,5 +1,7 @@
 #include "backend/cuda/stream.h"
 
+#include "base/error.h"
+
 namespace trainer::backend::cuda {
 namespace {
 
@@ -50,9 +52,13 @@ CudaStream::CudaStream(int device, std::shared_ptr<DeviceCollectives> peers, Pro
 CudaStream::~CudaStream() {
   if (!stream_) return;
   const ActivityScope scope(progress_, Activity::kGpu);
-  // The callers may free the buffers of their work after this.
-  choose_device(device_);
-  cudaStreamSynchronize(stream_.get());
+  // The callers may free the buffers of their work after this. The device has to be current: with
+  // another one that has failed, the wait would return the error of that one at once.
+  try {
+    const DeviceGuard guard(device_);
+    cudaStreamSynchronize(stream_.get());
+  } catch (const DeviceError&) {  // this device has failed, and does no more work
+  }
 }
 
 void CudaStream::begin_uploads() {

@@ -506,6 +506,24 @@ TEST_CASE("make_cuda_collective fails on all ranks where only some ranks share a
   }
 }
 
+TEST_CASE("~CudaStream waits for its device when the current device of the thread has failed") {
+  const FakeMachine machine;
+  bool done = false;
+  std::thread([&done] {
+    auto stream = std::make_unique<CudaStream>(1, std::make_shared<DeviceCollectives>());
+    {
+      const DeviceGuard guard(1);
+      CHECK(fake::enqueue(stream->handle(), "work", [&done] { done = true; }) == cudaSuccess);
+    }
+    const DeviceGuard own(0);
+    fake::fail("cudaMalloc", 1, "cudaErrorIllegalAddress");
+    CHECK_THROWS_AS(allocate_device(0, 1), DeviceError);
+    CHECK_FALSE(done);
+    stream.reset();
+    CHECK(done);
+  }).join();
+}
+
 TEST_CASE(
     "SharedDeviceCollective: ranks that sum different numbers of values are an internal error") {
   const FakeMachine machine;

@@ -129,6 +129,14 @@ cudaError_t allocate_device(Lock& lock, void** pointer, std::size_t bytes) {
   return cudaSuccess;
 }
 
+// Another thread may still run an operation of a device whose context has just ended.
+void wait_for_running(Lock& lock, int device) {
+  World& w = world();
+  while (w.accessors[static_cast<std::size_t>(device)] > 0) {
+    w.something_changed.wait_for(lock, std::chrono::milliseconds(1));
+  }
+}
+
 cudaError_t free_device(Lock& lock, void* pointer) {
   World& w = world();
   const cudaError_t before = begin(w, "cudaFree");
@@ -140,6 +148,7 @@ cudaError_t free_device(Lock& lock, void* pointer) {
   cudaError_t status = before;
   const int device = w.device_memory.at(address).device;
   if (status == cudaSuccess) status = wait_for_peers(lock, "cudaFree", device);
+  if (status != cudaSuccess) wait_for_running(lock, device);
   if (status == cudaSuccess && flip(w)) {
     status = run_until(lock, device, [&w, device] { return is_idle(w, device); });
   }
@@ -175,6 +184,7 @@ cudaError_t free_pinned(Lock& lock, void* pointer) {
   if (w.pinned_memory.count(address) == 0) return cudaErrorInvalidValue;
   const cudaError_t status =
       before == cudaSuccess ? wait_for_peers(lock, "cudaFreeHost", -1) : before;
+  if (status != cudaSuccess) wait_for_running(lock, current_device());
   const auto at = w.pinned_memory.find(address);
   if (at == w.pinned_memory.end()) return cudaErrorInvalidValue;
   watch_range(at->second.mapped, at->second.mapped_bytes);
