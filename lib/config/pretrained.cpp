@@ -20,50 +20,186 @@ struct Pretrained {
   const char* python_class;
   const char* first_block_layer;
   PreprocessPreset preset;
-  const char* file;  // % stands for alpha, and * for `no_top` if the classifier is left out
+  // % stands for alpha, and * for `no_top` if the classifier is left out; "" if `imagenet` names no
+  // file.
+  const char* file;
   const char* no_top = "_notop";
   std::int64_t side = 224;  // the height and width of the training images
 };
 
 constexpr auto kKeras = Backbone::Variant::kKeras;
 constexpr auto kTorchvision = Backbone::Variant::kTorchvision;
+constexpr auto kTimm = Backbone::Variant::kTimm;
+constexpr auto kTimmTf = Backbone::Variant::kTimmTf;
+constexpr auto kTransformers = Backbone::Variant::kTransformers;
 
 constexpr Pretrained kPretrained[] = {
     {BackboneName::kVgg16, kKeras, "VGG16", "block1_conv1", PreprocessPreset::kCaffe,
      "vgg16_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kVgg16, kTorchvision, "vgg16", "features.0", PreprocessPreset::kTorch,
      "vgg16-397923af.pth"},
+    {BackboneName::kVgg16, kTimm, "vgg16", "features.0", PreprocessPreset::kTorch, ""},
     {BackboneName::kMobileNetV2, kKeras, "MobileNetV2", "expanded_conv_depthwise",
      PreprocessPreset::kTf, "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
+    {BackboneName::kMobileNetV2, kTorchvision, "mobilenet_v2", "features.1.conv.0.0",
+     PreprocessPreset::kTorch, "mobilenet_v2-b0353104.pth"},
+    {BackboneName::kMobileNetV2, kTimm, "mobilenetv2_100", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
     {BackboneName::kResNet50, kKeras, "ResNet50", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet50_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kResNet50, kTorchvision, "resnet50", "layer1.0.conv1", PreprocessPreset::kTorch,
      "resnet50-0676ba61.pth"},
+    {BackboneName::kResNet50, kTimm, "resnet50", "layer1.0.conv1", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet50, kTransformers, "ResNetForImageClassification",
+     "resnet.encoder.stages.0.layers.0.layer.0.convolution", PreprocessPreset::kTorch, ""},
     {BackboneName::kResNet18, kTorchvision, "resnet18", "layer1.0.conv1", PreprocessPreset::kTorch,
      "resnet18-f37072fd.pth"},
+    {BackboneName::kResNet18, kTimm, "resnet18", "layer1.0.conv1", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet18, kTransformers, "ResNetForImageClassification",
+     "resnet.encoder.stages.0.layers.0.layer.0.convolution", PreprocessPreset::kTorch, ""},
     {BackboneName::kResNet34, kTorchvision, "resnet34", "layer1.0.conv1", PreprocessPreset::kTorch,
      "resnet34-b627a593.pth"},
+    {BackboneName::kResNet34, kTimm, "resnet34", "layer1.0.conv1", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet34, kTransformers, "ResNetForImageClassification",
+     "resnet.encoder.stages.0.layers.0.layer.0.convolution", PreprocessPreset::kTorch, ""},
     {BackboneName::kResNet101, kKeras, "ResNet101", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
      "resnet101_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kResNet101, kTorchvision, "resnet101", "layer1.0.conv1",
      PreprocessPreset::kTorch, "resnet101-63fe2227.pth"},
+    {BackboneName::kResNet101, kTimm, "resnet101", "layer1.0.conv1", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet101, kTransformers, "ResNetForImageClassification",
+     "resnet.encoder.stages.0.layers.0.layer.0.convolution", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet152, kKeras, "ResNet152", "conv2_block1_1_conv", PreprocessPreset::kCaffe,
+     "resnet152_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kResNet152, kTorchvision, "resnet152", "layer1.0.conv1",
+     PreprocessPreset::kTorch, "resnet152-394f9c45.pth"},
+    {BackboneName::kResNet152, kTimm, "resnet152", "layer1.0.conv1", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet152, kTransformers, "ResNetForImageClassification",
+     "resnet.encoder.stages.0.layers.0.layer.0.convolution", PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNeXt50, kTorchvision, "resnext50_32x4d", "layer1.0.conv1",
+     PreprocessPreset::kTorch, "resnext50_32x4d-7cdf4587.pth"},
+    {BackboneName::kResNeXt50, kTimm, "resnext50_32x4d", "layer1.0.conv1", PreprocessPreset::kTorch,
+     ""},
+    {BackboneName::kWideResNet50, kTorchvision, "wide_resnet50_2", "layer1.0.conv1",
+     PreprocessPreset::kTorch, "wide_resnet50_2-95faca4d.pth"},
+    {BackboneName::kWideResNet50, kTimm, "wide_resnet50_2", "layer1.0.conv1",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kResNet20Cifar, kTorchvision, "pytorch_resnet_cifar10.resnet20",
+     "layer1.0.conv1", PreprocessPreset::kTorch, "", "_notop", 32},
+    {BackboneName::kResNet56Cifar, kTorchvision, "pytorch_resnet_cifar10.resnet56",
+     "layer1.0.conv1", PreprocessPreset::kTorch, "", "_notop", 32},
     {BackboneName::kDenseNet121, kKeras, "DenseNet121", "conv2_block1_1_conv",
      PreprocessPreset::kTorch, "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
+    {BackboneName::kDenseNet121, kTorchvision, "densenet121",
+     "features.denseblock1.denselayer1.conv1", PreprocessPreset::kTorch,
+     "densenet121-a639ec97.pth"},
+    {BackboneName::kDenseNet121, kTimm, "densenet121", "features.denseblock1.denselayer1.conv1",
+     PreprocessPreset::kTorch, ""},
     {BackboneName::kEfficientNetB0, kKeras, "EfficientNetB0", "block1a_dwconv",
-     PreprocessPreset::kTorch, "efficientnetb0*.h5"},
+     PreprocessPreset::kTorch, "efficientnetb0*.h5", "_notop"},
+    {BackboneName::kEfficientNetB0, kTorchvision, "efficientnet_b0", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_b0_rwightman-7f5810bc.pth"},
+    {BackboneName::kEfficientNetB0, kTimm, "efficientnet_b0", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB0, kTimmTf, "tf_efficientnet_b0", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
     {BackboneName::kEfficientNetB1, kKeras, "EfficientNetB1", "block1a_dwconv",
      PreprocessPreset::kTorch, "efficientnetb1*.h5", "_notop", 240},
+    {BackboneName::kEfficientNetB1, kTorchvision, "efficientnet_b1", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_b1_rwightman-bac287d4.pth"},
+    {BackboneName::kEfficientNetB1, kTimm, "efficientnet_b1", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB1, kTimmTf, "tf_efficientnet_b1", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
     {BackboneName::kEfficientNetB2, kKeras, "EfficientNetB2", "block1a_dwconv",
      PreprocessPreset::kTorch, "efficientnetb2*.h5", "_notop", 260},
+    {BackboneName::kEfficientNetB2, kTorchvision, "efficientnet_b2", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_b2_rwightman-c35c1473.pth"},
+    {BackboneName::kEfficientNetB2, kTimm, "efficientnet_b2", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB2, kTimmTf, "tf_efficientnet_b2", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
     {BackboneName::kEfficientNetB3, kKeras, "EfficientNetB3", "block1a_dwconv",
      PreprocessPreset::kTorch, "efficientnetb3*.h5", "_notop", 300},
+    {BackboneName::kEfficientNetB3, kTorchvision, "efficientnet_b3", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_b3_rwightman-b3899882.pth"},
+    {BackboneName::kEfficientNetB3, kTimm, "efficientnet_b3", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB3, kTimmTf, "tf_efficientnet_b3", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB4, kKeras, "EfficientNetB4", "block1a_dwconv",
+     PreprocessPreset::kTorch, "efficientnetb4*.h5", "_notop", 380},
+    {BackboneName::kEfficientNetB4, kTorchvision, "efficientnet_b4", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_b4_rwightman-23ab8bcd.pth"},
+    {BackboneName::kEfficientNetB4, kTimm, "efficientnet_b4", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetB4, kTimmTf, "tf_efficientnet_b4", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2B0, kKeras, "EfficientNetV2B0", "block1a_project_conv",
+     PreprocessPreset::kTorch, "efficientnetv2-b0*.h5", "_notop"},
+    {BackboneName::kEfficientNetV2B0, kTimmTf, "tf_efficientnetv2_b0", "blocks.0.0.conv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2B1, kKeras, "EfficientNetV2B1", "block1a_project_conv",
+     PreprocessPreset::kTorch, "efficientnetv2-b1*.h5", "_notop", 240},
+    {BackboneName::kEfficientNetV2B1, kTimmTf, "tf_efficientnetv2_b1", "blocks.0.0.conv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2B2, kKeras, "EfficientNetV2B2", "block1a_project_conv",
+     PreprocessPreset::kTorch, "efficientnetv2-b2*.h5", "_notop", 260},
+    {BackboneName::kEfficientNetV2B2, kTimmTf, "tf_efficientnetv2_b2", "blocks.0.0.conv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2B3, kKeras, "EfficientNetV2B3", "block1a_project_conv",
+     PreprocessPreset::kTorch, "efficientnetv2-b3*.h5", "_notop", 300},
+    {BackboneName::kEfficientNetV2B3, kTimmTf, "tf_efficientnetv2_b3", "blocks.0.0.conv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2S, kKeras, "EfficientNetV2S", "block1a_project_conv",
+     PreprocessPreset::kTf, "efficientnetv2-s*.h5", "_notop", 384},
+    {BackboneName::kEfficientNetV2S, kTorchvision, "efficientnet_v2_s", "features.1.0.block.0.0",
+     PreprocessPreset::kTorch, "efficientnet_v2_s-dd5fe13b.pth"},
+    {BackboneName::kEfficientNetV2S, kTimm, "efficientnetv2_s", "blocks.0.0.conv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kEfficientNetV2S, kTimmTf, "tf_efficientnetv2_s", "blocks.0.0.conv",
+     PreprocessPreset::kTf, ""},
     {BackboneName::kMobileNetV3Small, kKeras, "MobileNetV3Small", "expanded_conv_depthwise",
      PreprocessPreset::kTf, "weights_mobilenet_v3_small_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kMobileNetV3Small, kTorchvision, "mobilenet_v3_small", "features.1.block.0.0",
+     PreprocessPreset::kTorch, "mobilenet_v3_small-047dcff4.pth"},
+    {BackboneName::kMobileNetV3Small, kTimm, "mobilenetv3_small_100", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kMobileNetV3Small, kTimmTf, "tf_mobilenetv3_small_100", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTf, ""},
     {BackboneName::kMobileNetV3Large, kKeras, "MobileNetV3Large", "expanded_conv_depthwise",
      PreprocessPreset::kTf, "weights_mobilenet_v3_large_224_%_float*.h5", "_no_top_v2"},
+    {BackboneName::kMobileNetV3Large, kTorchvision, "mobilenet_v3_large", "features.1.block.0.0",
+     PreprocessPreset::kTorch, "mobilenet_v3_large-8738ca79.pth"},
+    {BackboneName::kMobileNetV3Large, kTimm, "mobilenetv3_large_100", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kMobileNetV3Large, kTimmTf, "tf_mobilenetv3_large_100", "blocks.0.0.conv_dw",
+     PreprocessPreset::kTf, ""},
     {BackboneName::kConvNeXtTiny, kKeras, "ConvNeXtTiny",
-     "convnext_tiny_stage_0_block_0_depthwise_conv", PreprocessPreset::kTorch,
-     "convnext_tiny*.h5"}};
+     "convnext_tiny_stage_0_block_0_depthwise_conv", PreprocessPreset::kTorch, "convnext_tiny*.h5"},
+    {BackboneName::kConvNeXtTiny, kTorchvision, "convnext_tiny", "features.1.0.block.0",
+     PreprocessPreset::kTorch, "convnext_tiny-983f1562.pth"},
+    {BackboneName::kConvNeXtTiny, kTimm, "convnext_tiny", "stages.0.blocks.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kConvNeXtTiny, kTransformers, "ConvNextForImageClassification",
+     "convnext.encoder.stages.0.layers.0.dwconv", PreprocessPreset::kTorch, ""},
+    {BackboneName::kConvNeXtSmall, kKeras, "ConvNeXtSmall",
+     "convnext_small_stage_0_block_0_depthwise_conv", PreprocessPreset::kTorch,
+     "convnext_small*.h5"},
+    {BackboneName::kConvNeXtSmall, kTorchvision, "convnext_small", "features.1.0.block.0",
+     PreprocessPreset::kTorch, "convnext_small-0c510722.pth"},
+    {BackboneName::kConvNeXtSmall, kTimm, "convnext_small", "stages.0.blocks.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kConvNeXtSmall, kTransformers, "ConvNextForImageClassification",
+     "convnext.encoder.stages.0.layers.0.dwconv", PreprocessPreset::kTorch, ""},
+    {BackboneName::kConvNeXtBase, kKeras, "ConvNeXtBase",
+     "convnext_base_stage_0_block_0_depthwise_conv", PreprocessPreset::kTorch, "convnext_base*.h5"},
+    {BackboneName::kConvNeXtBase, kTorchvision, "convnext_base", "features.1.0.block.0",
+     PreprocessPreset::kTorch, "convnext_base-6075fbad.pth"},
+    {BackboneName::kConvNeXtBase, kTimm, "convnext_base", "stages.0.blocks.0.conv_dw",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kConvNeXtBase, kTransformers, "ConvNextForImageClassification",
+     "convnext.encoder.stages.0.layers.0.dwconv", PreprocessPreset::kTorch, ""}};
 static_assert(std::ranges::all_of(spellings(BackboneName{}),
                                   [](const auto& word) {
                                     return std::ranges::find(kPretrained, word.value,
@@ -157,8 +293,20 @@ const char* python_class(const Backbone& backbone) {
 }
 
 std::string python_name(const Backbone& backbone) {
-  const bool is_keras = find_variant(backbone) == kKeras;
-  return concat(is_keras ? "keras.applications." : "torchvision.models.", python_class(backbone));
+  const std::string name = python_class(backbone);
+  if (name.find('.') != std::string::npos) return name;
+  switch (find_variant(backbone)) {
+    case kKeras:
+      return "keras.applications." + name;
+    case kTorchvision:
+      return "torchvision.models." + name;
+    case kTransformers:
+      return "transformers." + name;
+    case kTimm:
+    case kTimmTf:
+      return "timm." + name;
+  }
+  return name;
 }
 
 PreprocessPreset default_preprocess(const Backbone& backbone) {
@@ -212,6 +360,7 @@ void find_imagenet_weights(Config& config, const Environment& environment) {
   for (const Pretrained& row : kPretrained) {
     if (row.name != backbone.name || row.variant != backbone.variant.value_or(row.variant))
       continue;
+    if (*row.file == '\0') continue;
     Backbone found = backbone;
     found.variant = row.variant;
     const fs::path file = imagenet_weight_file(found);
@@ -228,6 +377,10 @@ void find_imagenet_weights(Config& config, const Environment& environment) {
 
 std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment,
                                      const std::vector<std::string>& more) {
+  if (imagenet_weight_file(backbone).empty()) {
+    return concat("is imagenet, which names no file of ", python_name(backbone),
+                  "; give a file with its weights");
+  }
   std::vector<std::string> folders = searched_folders(find_pretrained(backbone), environment);
   for (const std::string& folder : more) {
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
@@ -244,6 +397,7 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
 
 std::string weights_advice(const Backbone& backbone, const Environment& environment) {
   const std::string file = imagenet_weight_file(backbone);
+  if (file.empty()) return concat("Save the state dict of ", python_name(backbone), '.');
   if (find_variant(backbone) == kTorchvision) {
     return concat("This downloads it:\n  curl --create-dirs -o ",
                   in_folder(download_folder(environment), file),

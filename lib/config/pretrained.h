@@ -19,10 +19,12 @@ std::vector<Backbone> list_backbones();
 std::vector<Backbone::Variant> list_variants(Backbone::Name name);
 // Returns the variant of the backbone, or the first of its name where none is set.
 Backbone::Variant find_variant(const Backbone& backbone);
-// Returns the first layer of the backbone's blocks, which no other variant of its name has.
+// Returns the first layer of the backbone's blocks. Variants of a name that share it have the same
+// names of all features, and the same network unless one of them is timm_tf.
 const char* first_block_layer(const Backbone& backbone);
 
-// Returns the name of the file that keras.applications or torchvision fetches for a backbone.
+// Returns the name of the file that keras.applications or torchvision fetches for a backbone; "" if
+// there is none.
 std::string imagenet_weight_file(const Backbone& backbone);
 // Returns the name of the network in Python: "VGG16", or "keras.applications.VGG16" with its
 // module.

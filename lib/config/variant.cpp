@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "config/keys.h"
@@ -46,19 +46,30 @@ bool belongs_to(const std::string& tensor, const std::string& layer) {
   return above == layer || above.ends_with('/' + layer);
 }
 
-// Returns the variant whose names the file has; nothing for names of no variant.
-std::optional<Variant> find_variant_of_file(const Backbone& backbone, const std::string& file,
-                                            const std::string& entry) {
+// Returns the variants whose names the file has; none for names of no variant.
+std::vector<Variant> find_variants_of_file(const Backbone& backbone, const std::string& file,
+                                           const std::string& entry) {
   const std::vector<checkpoint::Tensor> tensors = read_shapes(file, entry);
+  std::vector<Variant> variants;
   for (const Variant variant : list_variants(backbone.name)) {
     Backbone candidate = backbone;
     candidate.variant = variant;
     const std::string layer = first_block_layer(candidate);
     const bool is_found = std::ranges::any_of(
         tensors, [&](const checkpoint::Tensor& tensor) { return belongs_to(tensor.name, layer); });
-    if (is_found) return variant;
+    if (is_found) variants.push_back(variant);
   }
-  return std::nullopt;
+  return variants;
+}
+
+std::string spell_all(const std::vector<Variant>& variants) {
+  std::vector<std::string> words;
+  for (const Variant variant : variants) words.emplace_back(spell(variant));
+  return join(words, " or ");
+}
+
+bool contains(const std::vector<Variant>& variants, Variant variant) {
+  return std::ranges::find(variants, variant) != variants.end();
 }
 
 }  // namespace
@@ -68,19 +79,25 @@ void resolve_variant(LoadedConfig& loaded) {
   if (!model.backbone) return;
   Backbone& backbone = *model.backbone;
   const std::string file = find_file(model);
-  std::optional<Variant> of_file;
+  std::vector<Variant> of_file;
   if (!file.empty() && list_variants(backbone.name).size() > 1) {
-    of_file = find_variant_of_file(backbone, file, model.weights_entry);
+    of_file = find_variants_of_file(backbone, file, model.weights_entry);
   }
-  if (!backbone.variant) {
-    backbone.variant = of_file ? *of_file : find_variant(backbone);
-  } else if (of_file && *of_file != *backbone.variant) {
-    throw ConfigError(loaded.origins.at(keys::kBackboneVariant).loc, keys::kBackboneVariant,
-                      ": is ", spell(*backbone.variant), ", but ", file, " has weights of ",
-                      spell(*of_file), "'s ", spell(backbone.name),
-                      ", another network; remove the key, or give a file of ",
-                      spell(*backbone.variant));
+  const auto fail = [&](const auto&... parts) {
+    throw ConfigError(loaded.origins.at(keys::kBackboneVariant).loc, keys::kBackboneVariant, ": ",
+                      parts...);
+  };
+  if (backbone.variant) {
+    if (of_file.empty() || contains(of_file, *backbone.variant)) return;
+    fail("is ", spell(*backbone.variant), ", but ", file, " has weights of ",
+         spell(of_file.front()), "'s ", spell(backbone.name),
+         ", another network; remove the key, or give a file of ", spell(*backbone.variant));
   }
+  if (of_file.size() > 1 && contains(of_file, Variant::kTimmTf)) {
+    fail("the names in ", file, " fit networks that differ in padding and epsilon; set it to ",
+         spell_all(of_file));
+  }
+  backbone.variant = of_file.empty() ? find_variant(backbone) : of_file.front();
 }
 
 }  // namespace trainer::config

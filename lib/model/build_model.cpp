@@ -80,9 +80,10 @@ class Builder {
     } else if (model_.backbone) {
       check_backbone_input();
       const std::int64_t logits = expected_logits();
-      layers_ = backbone_layers(*model_.backbone, {sample_.image[0], sample_.image[1]},
-                                logits > 0 ? logits : kImageNetClasses);
-      backbone_size_ = layers_.size();
+      Network network = build_backbone(*model_.backbone, {sample_.image[0], sample_.image[1]},
+                                       logits > 0 ? logits : kImageNetClasses);
+      layers_ = std::move(network.layers);
+      groups_ = std::move(network.groups);
       layers_.insert(layers_.end(), model_.head.begin(), model_.head.end());
     } else {
       layers_ = model_.layers;
@@ -98,14 +99,14 @@ class Builder {
   }
 
   void freeze_backbone() {
-    const std::vector<std::string> names(names_.begin(), names_.begin() + backbone_size_);
+    const std::vector<std::string> names(names_.begin(), names_.begin() + groups_.size());
     frozen_ = frozen_layers(*model_.backbone, names, errors_);
   }
 
   // Sets whether and how a layer is trained, and the file of its weights.
   void describe(std::size_t i, graph::LayerInfo& info) const {
     info.weights = model_.weights;
-    if (model_.backbone && i < backbone_size_) {
+    if (model_.backbone && i < groups_.size()) {
       if (model_.weights.empty()) info.weights = model_.backbone->weights;
       info.trainable = !frozen_[i];
       info.moving_statistics =
@@ -237,7 +238,9 @@ class Builder {
     }
     outputs_[names_[i]] = info.output;
     if (!info.parameters.empty()) {
-      info.depth = depths_.add(info.name, info.kind, model_.backbone && i < backbone_size_);
+      std::optional<int> group;
+      if (model_.backbone) group = i < groups_.size() ? groups_[i] : kHeadGroup;
+      info.depth = depths_.add(info.name, info.kind, group);
     }
     graph_.layers.push_back(std::move(info));
   }
@@ -310,9 +313,9 @@ class Builder {
   Graph graph_;
   std::vector<Diagnostic> errors_;
   std::vector<config::Layer> layers_;
-  DepthGroups depths_{model_.backbone};
-  std::size_t backbone_size_ = 0;  // the first layers, which are the backbone
-  std::vector<bool> frozen_;       // by layer of the backbone
+  DepthGroups depths_;
+  std::vector<int> groups_;   // of the first layers, which are the backbone
+  std::vector<bool> frozen_;  // by layer of the backbone
   std::vector<std::string> names_;
   std::map<std::string, ValueId> outputs_;  // by layer name; kNoValue for a layer with a mistake
   std::map<std::string, bool> used_;

@@ -1,11 +1,12 @@
 // Backbones give the features of Keras and torchvision, with weights that a formula makes of their
-// names. Fixtures: test/keras/make_backbone_features.py and
-// test/keras/make_torchvision_features.py.
+// names. Fixtures: test/keras/make_backbone_features.py, test/keras/make_torchvision_features.py
+// and test/keras/make_pytorch_features.py.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -191,7 +192,135 @@ void check_torchvision(const std::string& name) {
   check_features(name, c, runner.run(1, {chaos<double>(spec.image.elements(), 7)})[0]);
 }
 
+const json& pytorch_fixture() {
+  static const json content =
+      json::parse(std::ifstream(source_file("test/keras/backbones/pytorch.json")));
+  return content;
+}
+
+// digest() of make_pytorch_features.py.
+std::uint64_t compute_digest(const std::string& text) {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return value;
+}
+
+// Returns the name that PyTorch gives to a parameter.
+std::string name_in_pytorch(const graph::LayerInfo& layer, const std::string& parameter) {
+  if (layer.kind == "LayerScale") return layer.name;
+  const std::string kind = parameter.substr(parameter.rfind('/') + 1);
+  const std::map<std::string, std::string> names{{"beta", "bias"},
+                                                 {"bias", "bias"},
+                                                 {"moving_mean", "running_mean"},
+                                                 {"moving_variance", "running_var"}};
+  const auto found = names.find(kind);
+  return layer.name + '.' + (found == names.end() ? "weight" : found->second);
+}
+
+// Returns value_of() of make_pytorch_features.py, with the rank that the tensor has in the file.
+checkpoint::Tensor make_tensor(const std::string& name, std::int64_t count, std::int64_t outputs,
+                               const Shape& kernel, int rank) {
+  const bool is_scale = name.ends_with("gamma") || name.ends_with("layer_scale") ||
+                        name.ends_with("layer_scale_parameter");
+  const bool is_weight = name.ends_with(".weight");
+  double offset = 0, scale = 0.1;
+  if (is_scale || name.ends_with(".running_var") || (is_weight && rank == 1)) {
+    offset = 0.75, scale = 0.25;
+  } else if (is_weight) {
+    scale = std::sqrt(6 / static_cast<double>(count / outputs));
+  }
+  Shape shape{count};
+  if (rank == 2) shape = {outputs, count / outputs};
+  if (rank == 3) shape = {count, 1, 1};
+  if (rank == 4) {
+    shape = {outputs, count / outputs / (kernel[0] * kernel[1]), kernel[0], kernel[1]};
+  }
+  return {name, shape, chaos<float>(count, add_letters(name), offset, scale)};
+}
+
+// Returns the state dict of the network in its library, whose names and sizes the fixture checks.
+std::vector<checkpoint::Tensor> make_state_dict(const graph::Graph& graph, const json& c) {
+  std::map<std::string, graph::ValueId> values;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    for (const graph::ValueId id : layer.parameters) {
+      values[name_in_pytorch(layer, graph[id].name)] = id;
+    }
+  }
+  const std::string ranks = c["ranks"];
+  std::string text;
+  std::vector<checkpoint::Tensor> tensors;
+  for (const auto& [name, id] : values) {
+    const Shape& shape = graph[id].shape;
+    text += concat(name, ' ', shape.elements(), '\n');
+    const int rank = tensors.size() < ranks.size() ? ranks[tensors.size()] - '0' : 0;
+    tensors.push_back(make_tensor(name, shape.elements(), shape[shape.rank() - 1], shape, rank));
+  }
+  REQUIRE(tensors.size() == ranks.size());
+  REQUIRE(compute_digest(text) == c["tensors"].get<std::uint64_t>());
+  return tensors;
+}
+
+// Loads the state dict of the variant's library and compares the logits. `is_named`: whether the
+// config names the variant, which it may leave out where the names in the file decide.
+void check_variant(const std::string& name, const std::string& variant, bool is_named) {
+  const json& c = pytorch_fixture()[name + ' ' + variant];
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "w.safetensors";
+  const std::string data = "data: {format: synthetic, normalize: {scale: 1}}\n";
+  const auto model_text = [&](const std::string& more) {
+    return "{backbone: {name: " + name + ", include_top: true" + more +
+           "}, loss: mean_squared_error}";
+  };
+  model::SampleSpec spec =
+      sample(Shape(pytorch_fixture()["image"].get<std::vector<std::int64_t>>()),
+             c["count"].get<std::int64_t>());
+  spec.label_is_index = false;
+  spec.image_type = DType::kFloat32;
+  write_state_dict(file,
+                   make_state_dict(build(model_text(", variant: " + variant), spec, data), c));
+  const config::Config config = build_config(
+      model_text((is_named ? ", variant: " + variant : "") + ", weights: '" + file.string() + "'"),
+      data);
+  const graph::Graph model = model::build_model(config.model, config.data, spec, 1);
+  const model::Import import = model::import_weights(model, config.model);
+  CHECK(import.report.extra.empty());
+  Runner runner(open(setups()[0]), compile::evaluation_graph(model, {}, true), {});
+  for (const checkpoint::Tensor& tensor : import.tensors) {
+    runner.write(tensor.name, tensor.values);
+  }
+  check_features(concat(name, " of ", variant), c,
+                 runner.run(1, {chaos<double>(spec.image.elements(), 7)})[0]);
+}
+
 }  // namespace
+
+TEST_CASE("import_weights: state dicts of PyTorch give the logits of the variant's network") {
+  for (const auto& [name, variant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"mobilenet_v2", "torchvision"},
+           {"mobilenet_v2", "timm"},
+           {"mobilenet_v3_small", "torchvision"},
+           {"mobilenet_v3_large", "torchvision"},
+           {"efficientnet_b0", "torchvision"},
+           {"efficientnetv2_b0", "timm_tf"},
+           {"densenet121", "torchvision"},
+           {"resnet18", "transformers"},
+           {"resnet50", "transformers"},
+           {"resnext50_32x4d", "torchvision"},
+           {"resnet20_cifar", "torchvision"},
+           {"convnext_tiny", "torchvision"},
+           {"convnext_tiny", "timm"},
+           {"convnext_tiny", "transformers"}}) {
+    check_variant(name, variant, false);
+  }
+}
+
+TEST_CASE("import_weights loads timm's state dicts into the network that backbone.variant names") {
+  for (const char* name : {"mobilenet_v3_small", "efficientnet_b0"}) {
+    check_variant(name, "timm", true);
+    check_variant(name, "timm_tf", true);
+  }
+  check_variant("mobilenet_v3_large", "timm", true);
+}
 
 TEST_CASE("backbone: VGG, ResNet, DenseNet and MobileNetV2 compute Keras's features") {
   for (const char* name :

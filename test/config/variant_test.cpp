@@ -95,10 +95,32 @@ TEST_CASE("backbone.variant: the error of a file of the other variant names the 
   CHECK_NOTHROW(load("name: resnet50, variant: torchvision, weights: '" + files.other + "'"));
 }
 
+TEST_CASE("backbone.variant: names that fit networks of different padding are an error") {
+  const Files files;
+  for (const char* name : {"efficientnet_b0", "mobilenet_v3_large"}) {
+    const std::string file = files.write(concat(name, ".safetensors"), "blocks.0.0.conv_dw.weight");
+    const std::string backbone = concat("name: ", name, ", weights: '", file, "'");
+    CHECK_THROWS_WITH_AS(
+        load(backbone),
+        doctest::Contains(concat("model.backbone.variant: the names in ", file,
+                                 " fit networks that differ in padding and epsilon; set it to "
+                                 "timm or timm_tf")
+                              .c_str()),
+        ConfigError);
+    CHECK(load(backbone + ", variant: timm").model.backbone->variant == Variant::kTimm);
+    CHECK(load(backbone + ", variant: timm_tf").model.backbone->variant == Variant::kTimmTf);
+    CHECK_THROWS_AS(load(backbone + ", variant: keras"), ConfigError);
+  }
+  // timm's and torchvision's ResNet have the same names and are the same network.
+  const std::string resnet = "name: resnet50, weights: '" + files.torch + "'";
+  CHECK(load(resnet).model.backbone->variant == Variant::kTorchvision);
+  CHECK(load(resnet + ", variant: timm").model.backbone->variant == Variant::kTimm);
+}
+
 TEST_CASE("backbone.variant: a variant that the backbone does not have is an error") {
-  CHECK_THROWS_WITH_AS(load("name: densenet121, variant: torchvision"),
-                       doctest::Contains("there is no densenet121 of torchvision here; its "
-                                         "variant is keras"),
+  CHECK_THROWS_WITH_AS(load("name: densenet121, variant: timm_tf"),
+                       doctest::Contains("there is no densenet121 of timm_tf here; its variants "
+                                         "are keras, torchvision, timm"),
                        ConfigError);
   CHECK_THROWS_AS(load("name: resnet18, variant: keras"), ConfigError);
 }

@@ -123,24 +123,35 @@ TEST_CASE("from_pytorch: the first linear layer of VGG16 is read as channels x h
   CHECK(file[0].values[4096 * 512] == 1);  // the next pixel
 }
 
-TEST_CASE("import_weights: the error of a variant that does not exist here has the names") {
+TEST_CASE("from_pytorch: factors of layer scale and convolutions of whole images are converted") {
+  const graph::Graph graph = build_layers(
+      "[{layer_scale: {name: block.gamma}}, {layer_scale: {name: block.layer_scale}}, "
+      "flatten, {dense: {units: 3, name: fc}}]");
+  const std::vector<Tensor> renamed =
+      from_pytorch(graph, {{"block.gamma", {2}, {1, 2}},
+                           {"block.layer_scale", {2, 1, 1}, {1, 2}},
+                           {"fc.weight", {3, 2, 4, 4}, numbers(96)}});
+  CHECK(renamed[0].name == "block.gamma/gamma");
+  CHECK(renamed[1].name == "block.layer_scale/gamma");
+  CHECK(renamed[1].shape == Shape{2});
+  CHECK(renamed[2].shape == Shape{32, 3});
+  CHECK(renamed[2].values[3] == 16);  // the second channel of the first pixel
+}
+
+TEST_CASE("import_weights: the error of a file without a name of the backbone has the names") {
   const std::string densenet =
-      import_error("densenet121", {one("features.conv0.weight"), one("features.norm0.weight")});
-  CHECK(densenet.find("has no tensor that the model takes: it holds features.conv0.weight, "
-                      "features.norm0.weight") != std::string::npos);
+      import_error("densenet121", {one("stages.0.conv0.weight"), one("stages.0.norm0.weight")});
+  CHECK(densenet.find("has no tensor that the model takes: it holds stages.0.conv0.weight, "
+                      "stages.0.norm0.weight") != std::string::npos);
   CHECK(densenet.find("Expected are the names of keras.applications.DenseNet121: "
                       "conv1_conv/kernel, ") != std::string::npos);
-  const std::string transformers =
-      import_error("resnet50", {one("resnet.embedder.embedder.convolution.weight")});
-  CHECK(transformers.find("it holds resnet.embedder.embedder.convolution.weight") !=
-        std::string::npos);
-  CHECK(import_error("mobilenet_v2", {one("features.0.0.weight")}).find("has no tensor") !=
+  CHECK(import_error("mobilenet_v2", {one("encoder.0.weight")}).find("has no tensor") !=
         std::string::npos);
 }
 
 TEST_CASE("import_weights fails if no tensor is loaded, also where allow_missing covers all") {
   const std::string error =
-      import_error("mobilenet_v2, allow_missing: ['*']", {one("features.0.0.weight")});
+      import_error("mobilenet_v2, allow_missing: ['*']", {one("encoder.0.weight")});
   CHECK(error.find("has no tensor that the model takes") != std::string::npos);
 }
 

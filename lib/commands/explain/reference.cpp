@@ -59,11 +59,12 @@ std::string keys_text() {
 std::string backbones() {
   std::vector<Row> rows;
   for (const config::Backbone& backbone : config::list_backbones()) {
+    const std::string file = config::imagenet_weight_file(backbone);
     rows.push_back({code(std::string(spell(backbone.name))),
                     code(std::string(spell(config::find_variant(backbone)))),
                     code(config::python_name(backbone)),
                     code(std::string(spell(config::default_preprocess(backbone)))),
-                    code(config::imagenet_weight_file(backbone))});
+                    file.empty() ? "" : code(file)});
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
          "`weights` or `~/.keras/models`;\n`trainer weights NAME` downloads it.\n\n" +

@@ -78,7 +78,7 @@ void fields(results::FieldVisitor& v, BackboneRow& row) {
   v("flops", row.flops, {"FLOP", 0}, "Operations of a forward pass.");
   v("features", row.features, "Channels at its end.");
   v("preprocess", row.preprocess, "The preset of data.preprocess.");
-  v("weights", row.weights, "The file of weights: imagenet.");
+  v("weights", row.weights, "The file of weights: imagenet; empty for none.");
   v("source", row.source, "The network in Python whose weight files it takes.");
 }
 
@@ -96,7 +96,7 @@ void print_backbones(std::ostream& out) {
   for (const BackboneRow& row : backbone_rows()) {
     table.add({row.name, row.variant, in_units(static_cast<double>(row.parameters), 1e6, " M"),
                in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
-               row.preprocess, row.weights});
+               row.preprocess, row.weights.empty() ? "-" : row.weights});
   }
   table.print(out);
   out << "\nWithout the classifier, of one image of " << kSide << " x " << kSide

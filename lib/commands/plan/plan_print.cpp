@@ -102,12 +102,21 @@ std::size_t find_block_end(const std::string& name) {
     const std::size_t end = skip_digits(name, kExpanded.size());
     return end > kExpanded.size() ? end : kExpanded.size() - 1;
   }
-  // ResNet18 and 34: layer1.0.conv1. DenseNet: pool2_conv.
-  for (const std::string_view prefix : {"layer", "pool"}) {
-    if (!name.starts_with(prefix)) continue;
-    const std::size_t end = skip_digits(name, prefix.size());
-    if (end == prefix.size()) return 0;
-    return end < name.size() && name[end] == '.' ? skip_digits(name, end + 1) : end;
+  // PyTorch: layer1.0.conv1, blocks.1.0.conv_dw, features.1.0.block.0.0, stages.0.blocks.1.norm,
+  // resnet.encoder.stages.0.layers.1.shortcut. DenseNet: pool2_conv.
+  constexpr std::string_view kEncoder = "encoder.";
+  const std::size_t encoder = name.find(kEncoder);
+  const std::size_t start = encoder == std::string::npos ? 0 : encoder + kEncoder.size();
+  for (const std::string_view prefix : {"layer", "pool", "blocks.", "features.", "stages."}) {
+    if (name.compare(start, prefix.size(), prefix) != 0) continue;
+    const std::size_t end = skip_digits(name, start + prefix.size());
+    if (end == start + prefix.size()) return 0;
+    for (const std::string_view between : {".blocks.", ".layers.", "."}) {
+      if (name.compare(end, between.size(), between) != 0) continue;
+      const std::size_t second = skip_digits(name, end + between.size());
+      if (second > end + between.size()) return second;
+    }
+    return end;
   }
   // Other networks: block_1_expand_BN, conv2_block1_1_conv.
   constexpr std::string_view kBlock = "block";

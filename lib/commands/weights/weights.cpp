@@ -54,7 +54,25 @@ constexpr struct {
     {Name::kMobileNetV3Large, "tensorflow/keras-applications", "mobilenet_v3", 13, Kind::kMd5,
      "07fb09a5933dd0c8eaafa16978110389"},
     {Name::kConvNeXtTiny, "tensorflow/keras-applications", "convnext", 112, Kind::kSha256,
-     "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"}};
+     "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"},
+    {Name::kConvNeXtSmall, "tensorflow/keras-applications", "convnext", 198, Kind::kSha256,
+     "6fc8009faa2f00c1c1dfce59feea9b0745eb260a7dd11bee65c8e20843da6eab"},
+    {Name::kConvNeXtBase, "tensorflow/keras-applications", "convnext", 351, Kind::kSha256,
+     "40a20c5548a5e9202f69735ecc06c990e6b7c9d2de39f0361e27baeb24cb7c45"},
+    {Name::kResNet152, "tensorflow/keras-applications", "resnet", 234, Kind::kMd5,
+     "ee4c566cf9a93f14d82f913c2dc6dd0c"},
+    {Name::kEfficientNetB4, "keras-applications", "", 72, Kind::kMd5,
+     "ebc24e6d6c33eaebbd558eafbeedf1ba"},
+    {Name::kEfficientNetV2B0, "tensorflow/keras-applications", "efficientnet_v2", 24, Kind::kMd5,
+     "893217f2bb855e2983157299931e43ff"},
+    {Name::kEfficientNetV2B1, "tensorflow/keras-applications", "efficientnet_v2", 28, Kind::kMd5,
+     "0e80663031ca32d657f9caa404b6ec37"},
+    {Name::kEfficientNetV2B2, "tensorflow/keras-applications", "efficientnet_v2", 36, Kind::kMd5,
+     "1dfe2e7a5d45b6632553a8961ea609eb"},
+    {Name::kEfficientNetV2B3, "tensorflow/keras-applications", "efficientnet_v2", 53, Kind::kMd5,
+     "f6abf7b5849ac99a89b50dd3fd532856"},
+    {Name::kEfficientNetV2S, "tensorflow/keras-applications", "efficientnet_v2", 83, Kind::kMd5,
+     "af0682fb74e8c54910f2d4393339c070"}};
 
 WeightFile make_weight_file(std::size_t row, const config::Environment& environment) {
   const auto& entry = kFiles[row];

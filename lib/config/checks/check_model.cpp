@@ -217,9 +217,11 @@ void check_variant(Checks& checks, const Backbone& backbone) {
   if (!backbone.variant || checks.broken(keys::kBackboneName)) return;
   const std::vector<Backbone::Variant> variants = list_variants(backbone.name);
   if (std::ranges::find(variants, *backbone.variant) != variants.end()) return;
+  std::vector<std::string> words;
+  for (const Backbone::Variant variant : variants) words.emplace_back(spell(variant));
   checks.report(keys::kBackboneVariant,
                 concat("there is no ", spell(backbone.name), " of ", spell(*backbone.variant),
-                       " here; its variant is ", spell(variants.front())));
+                       " here; its variants are ", join(words)));
 }
 
 bool has_residual_blocks(Backbone::Name name) {

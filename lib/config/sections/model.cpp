@@ -28,15 +28,14 @@ static void fields(FieldVisitor& v, Unfreeze& s) {
 static void fields(FieldVisitor& v, Backbone& s) {
   v.located(s.loc);
   v.shorthand("name");
-  v("name", s.name,
-    "The network, of Keras's applications or torchvision; `trainer models` lists them.",
-    any().required());
+  v("name", s.name, "The network; `trainer models` lists them.", any().required());
   v("variant", s.variant,
-    "The library whose network it is: keras or torchvision. When left out, that whose names the "
-    "file of weights has; without a file torchvision for resnet18 and 34, and keras for others.");
+    "The library whose network it is: keras, torchvision, timm, timm_tf (timm's tf_ networks, with "
+    "the padding and epsilon of TensorFlow) or transformers. When left out, that whose names the "
+    "file of weights has; without a file the first that `trainer models` lists.");
   v("weights", s.weights,
     "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, PyTorch "
-    ".pth, .safetensors or .npz, the last three also with torchvision's names; random when left "
+    ".pth, .safetensors or .npz, the last three with the names of the variant; random when left "
     "out.",
     free_on_resume());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));

@@ -64,11 +64,12 @@ struct Unfreeze {
   SourceLoc loc;
 };
 
-// A network of Keras's applications or of torchvision, with its layer names, up to the features.
+// A network of another library, with its layer names, up to the features.
 struct Backbone {
   // The library whose network it is. The networks of a name differ in their layers' names and
-  // options, and in the preprocessing of their weights.
-  enum class Variant { kKeras, kTorchvision };
+  // options, and in the preprocessing of their weights. kTimmTf: timm's tf_ networks, which have
+  // the names of its others with the padding and epsilon of TensorFlow.
+  enum class Variant { kKeras, kTorchvision, kTimm, kTimmTf, kTransformers };
   enum class Name {
     kVgg16,
     kMobileNetV2,
@@ -83,7 +84,20 @@ struct Backbone {
     kEfficientNetB3,
     kMobileNetV3Small,
     kMobileNetV3Large,
-    kConvNeXtTiny
+    kConvNeXtTiny,
+    kResNet152,
+    kResNeXt50,
+    kWideResNet50,
+    kResNet20Cifar,
+    kResNet56Cifar,
+    kEfficientNetB4,
+    kEfficientNetV2B0,
+    kEfficientNetV2B1,
+    kEfficientNetV2B2,
+    kEfficientNetV2B3,
+    kEfficientNetV2S,
+    kConvNeXtSmall,
+    kConvNeXtBase
   };
   Name name = Name::kVgg16;        // required
   std::optional<Variant> variant;  // set in every config that was read; see find_variant()
@@ -135,12 +149,28 @@ constexpr auto spellings(Backbone::Name) {
                                                   {kEfficientNetB3, "efficientnet_b3"},
                                                   {kMobileNetV3Small, "mobilenet_v3_small"},
                                                   {kMobileNetV3Large, "mobilenet_v3_large"},
-                                                  {kConvNeXtTiny, "convnext_tiny"}});
+                                                  {kConvNeXtTiny, "convnext_tiny"},
+                                                  {kResNet152, "resnet152"},
+                                                  {kResNeXt50, "resnext50_32x4d"},
+                                                  {kWideResNet50, "wide_resnet50_2"},
+                                                  {kResNet20Cifar, "resnet20_cifar"},
+                                                  {kResNet56Cifar, "resnet56_cifar"},
+                                                  {kEfficientNetB4, "efficientnet_b4"},
+                                                  {kEfficientNetV2B0, "efficientnetv2_b0"},
+                                                  {kEfficientNetV2B1, "efficientnetv2_b1"},
+                                                  {kEfficientNetV2B2, "efficientnetv2_b2"},
+                                                  {kEfficientNetV2B3, "efficientnetv2_b3"},
+                                                  {kEfficientNetV2S, "efficientnetv2_s"},
+                                                  {kConvNeXtSmall, "convnext_small"},
+                                                  {kConvNeXtBase, "convnext_base"}});
 }
 constexpr auto spellings(Backbone::Variant) {
   using enum Backbone::Variant;
-  return std::to_array<Spelling<Backbone::Variant>>(
-      {{kKeras, "keras"}, {kTorchvision, "torchvision"}});
+  return std::to_array<Spelling<Backbone::Variant>>({{kKeras, "keras"},
+                                                     {kTorchvision, "torchvision"},
+                                                     {kTimm, "timm"},
+                                                     {kTimmTf, "timm_tf"},
+                                                     {kTransformers, "transformers"}});
 }
 constexpr auto spellings(Backbone::Pooling) {
   using enum Backbone::Pooling;

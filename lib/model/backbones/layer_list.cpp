@@ -1,15 +1,41 @@
 #include "model/backbones/layer_list.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace trainer::model {
+
+std::string fill_in(std::string_view pattern, const Place& place) {
+  std::string text;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '{') {
+      text += pattern[i];
+      continue;
+    }
+    const char mark = pattern[i + 1];
+    const char kind = static_cast<char>(std::tolower(mark));
+    const int number = kind == 's'   ? place.stage
+                       : kind == 'b' ? place.block
+                       : kind == 'n' ? place.number
+                                     : place.part;
+    text += mark == 'a' ? std::string(1, static_cast<char>('a' + place.block))
+                        : std::to_string(number + (mark == kind ? 0 : 1));
+    i += 2;
+  }
+  return text;
+}
+
+config::Padding symmetric_padding(std::int64_t size) {
+  const std::int64_t pad = size / 2;
+  return {config::Padding::Kind::kExplicit, {pad, pad, pad, pad}};
+}
 
 void LayerList::convolution(const std::string& name, const ConvolutionSpec& spec, Names inputs) {
   config::ConvLayer conv;
   conv.filters = spec.filters;
   conv.kernel_size = {spec.size, spec.size};
   conv.strides = {spec.stride, spec.stride};
-  conv.padding.kind = spec.padding;
+  conv.padding = spec.padding;
   conv.use_bias = spec.bias;
   conv.activation = spec.activation;
   add(name, conv, std::move(inputs));
@@ -23,25 +49,21 @@ void LayerList::pad_for_stride(const std::string& name, std::int64_t size) {
   halve();
 }
 
-void LayerList::depthwise(const std::string& name, const std::string& pad, std::int64_t size,
-                          std::int64_t stride) {
-  config::DepthwiseConvLayer conv;
-  conv.kernel_size = {size, size};
-  conv.strides = {stride, stride};
-  conv.use_bias = false;
-  if (stride == 2) {
-    pad_for_stride(pad, size);
-  } else {
-    conv.padding.kind = config::Padding::Kind::kSame;
-  }
-  add(name, conv);
-}
-
 void LayerList::normalise(const std::string& name, double epsilon, double momentum, Names inputs) {
   config::BatchNormLayer norm;
   norm.epsilon = epsilon;
   norm.momentum = momentum;
   add(name, norm, std::move(inputs));
+}
+
+void LayerList::classify(const std::string& pool, double dropout, const std::string& dense,
+                         std::int64_t classes) {
+  begin_head();
+  add(pool, config::GlobalAveragePoolLayer{});
+  if (dropout > 0) add("top_dropout", config::DropoutLayer{dropout});
+  config::DenseLayer logits;
+  logits.units = classes;
+  add(dense, logits);
 }
 
 std::int64_t divisible_by_eight(double channels) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,23 @@ namespace trainer::model {
 // A convolution, by default without a bias.
 struct ConvolutionSpec {
   std::int64_t filters = 0, size = 1, stride = 1;
-  config::Padding::Kind padding = config::Padding::Kind::kSame;
+  config::Padding padding{config::Padding::Kind::kSame, {}};
   bool bias = false;
   config::Activation activation = config::Activation::kLinear;
 };
+// PyTorch's padding of a window of odd size, the same on all sides.
+config::Padding symmetric_padding(std::int64_t size);
+
+// Where a layer stands, counted from 0.
+struct Place {
+  int stage = 0;
+  int block = 0;   // within its stage
+  int number = 0;  // counts the blocks of all stages
+  int part = 0;    // within its block
+};
+// Returns `pattern` with {s}, {b}, {n} and {p} replaced by the stage, block, number and part; by
+// these counted from 1 where the letter is upper case; and {a} by the block as a letter.
+std::string fill_in(std::string_view pattern, const Place& place);
 
 // The rates of stochastic depth of a network's blocks, in order: rate * block / intervals.
 // EfficientNet and MobileNet divide by the number of blocks, as Keras and timm do; the others
@@ -37,12 +51,13 @@ class LayerList {
   using Names = std::vector<std::string>;
 
   void add(const std::string& name, config::LayerKind kind, Names inputs = {}) {
-    layers_.push_back(named(name, std::move(kind), std::move(inputs)));
+    network_.layers.push_back({std::move(kind), name, std::move(inputs), {}});
+    network_.groups.push_back(group_);
   }
+  // The layers that follow are a new group, or the last one.
+  void begin_group() { ++group_; }
+  void begin_head() { group_ = kHeadGroup; }
   void convolution(const std::string& name, const ConvolutionSpec& spec, Names inputs = {});
-  // Adds a depthwise convolution; with a stride of 2, also the padding before it, named `pad`.
-  void depthwise(const std::string& name, const std::string& pad, std::int64_t size,
-                 std::int64_t stride);
   // Adds Keras's padding before a convolution with a stride of 2, with which odd and even images
   // give ceil(size / 2).
   void pad_for_stride(const std::string& name, std::int64_t size);
@@ -55,6 +70,9 @@ class LayerList {
   void drop_path(const std::string& name, double rate) {
     if (rate > 0) add(name, config::DropPathLayer{rate});
   }
+  // Adds the layers with which most networks end, as the last group. No dropout if its rate is 0.
+  void classify(const std::string& pool, double dropout, const std::string& dense,
+                std::int64_t classes);
   // Halves the size of the image. Call it after a convolution with padding "same" and a stride
   // of 2.
   void halve() {
@@ -63,12 +81,13 @@ class LayerList {
   }
 
   explicit LayerList(Image image = {}) : image_(image) {}
-  const std::string& last() const { return layers_.back().name; }
-  std::vector<config::Layer> take() { return std::move(layers_); }
+  const std::string& last() const { return network_.layers.back().name; }
+  Network take() { return std::move(network_); }
 
  private:
   Image image_;  // the output of the last layer, if halve() was called for every stride
-  std::vector<config::Layer> layers_;
+  Network network_;
+  int group_ = 0;
 };
 
 // Returns the nearest multiple of eight that is at least eight and at least 0.9 * `channels`.

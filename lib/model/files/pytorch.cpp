@@ -67,6 +67,10 @@ bool is_convertible(const graph::LayerInfo& layer) {
 
 void convert(const graph::Graph& graph, const Layers& layers, const graph::LayerInfo& layer,
              Tensor& tensor) {
+  // A convolution that covers its image is a linear layer of the flattened values.
+  if (tensor.shape.rank() == 4 && layer.kind == "Dense") {
+    tensor.shape = {tensor.shape[0], tensor.shape[1] * tensor.shape[2] * tensor.shape[3]};
+  }
   const Shape shape = tensor.shape;
   if (shape.rank() == 4) {
     transpose(tensor, shape[2] * shape[3], {shape[2], shape[3], shape[1], shape[0]});
@@ -84,6 +88,14 @@ std::vector<Tensor> from_pytorch(const graph::Graph& graph, std::vector<Tensor> 
   std::erase_if(file,
                 [](const Tensor& tensor) { return tensor.name.ends_with(".num_batches_tracked"); });
   for (Tensor& tensor : file) {
+    // The factors of layer scale lie in the module of the block; torchvision's are [channels, 1,
+    // 1].
+    if (const auto scale = layers.find(tensor.name);
+        scale != layers.end() && scale->second->kind == "LayerScale") {
+      tensor.name += "/gamma";
+      tensor.shape = {tensor.shape.elements()};
+      continue;
+    }
     const std::size_t dot = tensor.name.rfind('.');
     if (dot == std::string::npos || tensor.name.find('/') != std::string::npos) continue;
     const auto found = layers.find(tensor.name.substr(0, dot));

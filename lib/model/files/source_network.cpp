@@ -48,7 +48,7 @@ std::vector<std::string> find_foreign_layers(const config::Backbone& backbone,
   config::Backbone whole = backbone;
   whole.include_top = true;
   std::set<std::string> layers, patterns, blocks;
-  for (const config::Layer& layer : backbone_layers(whole, kImage, kClasses)) {
+  for (const config::Layer& layer : build_backbone(whole, kImage, kClasses).layers) {
     layers.insert(layer.name);
     patterns.insert(without_numbers(layer.name));
     for (std::string& block : enclosing_blocks(layer.name)) blocks.insert(std::move(block));

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Writes test/keras/backbones/pytorch.json: logits of networks of torchvision, timm, transformers and
+pytorch_resnet_cifar10 for one image, with weights of a formula.
+
+    scripts/python_env.sh numpy torch torchvision timm transformers -- test/keras/make_pytorch_features.py [CASE...]
+
+All cases, or those named; the others stay as they are. Each has a digest of the names and sizes of the tensors of the
+state dict, in the order of their names, and the rank of each; and the logits. PyTorch computes in float64.
+"""
+
+import json
+import pathlib
+import sys
+
+import numpy as np
+import torch
+
+FILE = pathlib.Path(__file__).resolve().parent / "backbones" / "pytorch.json"
+SIZE = (67, 96, 3)
+CLASSES = 61
+# By the name and variant of the backbone: the network in its library.
+CASES = {
+    "mobilenet_v2 torchvision": "mobilenet_v2",
+    "mobilenet_v2 timm": "mobilenetv2_100",
+    "mobilenet_v3_small torchvision": "mobilenet_v3_small",
+    "mobilenet_v3_small timm": "mobilenetv3_small_100",
+    "mobilenet_v3_small timm_tf": "tf_mobilenetv3_small_100",
+    "mobilenet_v3_large torchvision": "mobilenet_v3_large",
+    "mobilenet_v3_large timm": "mobilenetv3_large_100",
+    "efficientnet_b0 torchvision": "efficientnet_b0",
+    "efficientnet_b0 timm": "efficientnet_b0",
+    "efficientnet_b0 timm_tf": "tf_efficientnet_b0",
+    "efficientnetv2_b0 timm_tf": "tf_efficientnetv2_b0",
+    "densenet121 torchvision": "densenet121",
+    "resnet18 transformers": "resnet18",
+    "resnet50 transformers": "resnet50",
+    "resnext50_32x4d torchvision": "resnext50_32x4d",
+    "resnet20_cifar torchvision": "resnet20",
+    "convnext_tiny torchvision": "convnext_tiny",
+    "convnext_tiny timm": "convnext_tiny",
+    "convnext_tiny transformers": "convnext_tiny",
+}
+
+
+class CifarBlock(torch.nn.Module):
+    """The block with shortcut A of github.com/akamaster/pytorch_resnet_cifar10."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(outputs)
+        self.conv2 = torch.nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = torch.nn.BatchNorm2d(outputs)
+        self.zeros = outputs // 4 if stride == 2 else None
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x)))))
+        if self.zeros is not None:
+            x = torch.nn.functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.zeros, self.zeros))
+        return torch.relu(x + y)
+
+
+class CifarResNet(torch.nn.Module):
+    def __init__(self, blocks, classes=10):
+        super().__init__()
+        self.conv1 = torch.nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(16)
+        inputs = 16
+        for stage, outputs in enumerate([16, 32, 64]):
+            layers = [CifarBlock(inputs if i == 0 else outputs, outputs, 2 if i == 0 and stage > 0 else 1)
+                      for i in range(blocks)]
+            setattr(self, f"layer{stage + 1}", torch.nn.Sequential(*layers))
+            inputs = outputs
+        self.linear = torch.nn.Linear(64, classes)
+
+    def forward(self, x):
+        x = torch.relu(self.bn1(self.conv1(x)))
+        return self.linear(self.layer3(self.layer2(self.layer1(x))).mean((2, 3)))
+
+
+def make_transformers(network, classes):
+    import transformers
+    depth = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3], "resnet50": [3, 4, 6, 3], "resnet101": [3, 4, 23, 3],
+             "resnet152": [3, 8, 36, 3], "convnext_tiny": [3, 3, 9, 3], "convnext_small": [3, 3, 27, 3],
+             "convnext_base": [3, 3, 27, 3]}[network]
+    if network.startswith("resnet"):
+        basic = network in ("resnet18", "resnet34")
+        sizes = [64, 128, 256, 512] if basic else [256, 512, 1024, 2048]
+        return transformers.ResNetForImageClassification(transformers.ResNetConfig(
+            depths=depth, hidden_sizes=sizes, layer_type="basic" if basic else "bottleneck", num_labels=classes))
+    width = 128 if network == "convnext_base" else 96
+    return transformers.ConvNextForImageClassification(transformers.ConvNextConfig(
+        depths=depth, hidden_sizes=[width << i for i in range(4)], num_labels=classes))
+
+
+def make_network(variant, network, classes=CLASSES):
+    if network in ("resnet20", "resnet56"):
+        return CifarResNet({"resnet20": 3, "resnet56": 9}[network], classes)
+    if variant == "torchvision":
+        import torchvision
+        return getattr(torchvision.models, network)(weights=None, num_classes=classes)
+    if variant == "transformers":
+        return make_transformers(network, classes)
+    import timm
+    return timm.create_model(network, num_classes=classes)
+
+
+def chaos(count, number):
+    """Numbers in [-1, 1] that any language makes of integers alone."""
+    i = np.arange(count, dtype=np.int64) % 100003
+    return ((i * i * 31 + i * 17 + number * 101) % 10007) / 5003.0 - 1
+
+
+def value_of(name, shape):
+    count = int(np.prod(shape))
+    u = chaos(count, sum(name.encode()))
+    if name.endswith((".running_var", ".gamma", "layer_scale", "layer_scale_parameter")) or (
+            name.endswith(".weight") and len(shape) == 1):
+        u = 0.75 + 0.25 * u
+    elif name.endswith(".weight"):
+        u = u * np.sqrt(6.0 / np.prod(shape[1:]))
+    else:
+        u = 0.1 * u
+    return torch.from_numpy(u.reshape(shape))
+
+
+def digest(text):
+    """FNV-1a."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 % (1 << 64)
+    return value
+
+
+def set_weights(model):
+    """Returns the tensors in the order of their names."""
+    state = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    model.load_state_dict({key: value_of(key, tuple(value.shape)) for key, value in state.items()}, strict=False)
+    return sorted(state.items())
+
+
+def compute(model, image):
+    with torch.no_grad():
+        result = model(image)
+    return getattr(result, "logits", result)
+
+
+def make(case):
+    model = make_network(case.split()[1], CASES[case]).double().eval()
+    state = set_weights(model)
+    image = torch.from_numpy(chaos(int(np.prod(SIZE)), 7).reshape((1,) + SIZE)).permute(0, 3, 1, 2)
+    numbers = compute(model, image).numpy().ravel()
+    return {"tensors": digest("".join(f"{key} {value.numel()}\n" for key, value in state)),
+            "ranks": "".join(str(value.dim()) for _, value in state),
+            "norm": float(np.linalg.norm(numbers)), "step": 1, "count": len(numbers),
+            "features": [float(f"{v:.9g}") for v in numbers]}
+
+
+def main():
+    content = json.loads(FILE.read_text()) if FILE.exists() else {}
+    content["about"] = "image and weights: see chaos() and value_of() of make_pytorch_features.py"
+    content["image"] = list(SIZE)
+    for case in sys.argv[1:] or CASES:
+        content[case] = make(case)
+        print(case, content[case]["norm"])
+    rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    FILE.write_text("{\n" + rows + "\n}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
