@@ -190,10 +190,10 @@ GpuList CudaPlugin::list() const {
   return list;
 }
 
-std::string CudaPlugin::describe_libraries(bool with_nccl) const {
-  std::string text;
-  libraries_(with_nccl, text);
-  return text;
+GpuLibraries CudaPlugin::find_libraries(bool with_nccl) const {
+  GpuLibraries libraries;
+  libraries_(with_nccl, libraries);
+  return libraries;
 }
 
 std::vector<std::unique_ptr<Backend>> CudaPlugin::open(const DeviceOptions& options) const {

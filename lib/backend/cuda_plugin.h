@@ -42,8 +42,8 @@ class CudaPlugin {
   // Lists the GPUs, at least one that can be used. Throws NoGpu, or DeviceError if a GPU does not
   // answer.
   GpuList list() const;
-  // Returns describe_libraries() (open.h).
-  std::string describe_libraries(bool with_nccl) const;
+  // Does what find_gpu_libraries() (open.h) does.
+  GpuLibraries find_libraries(bool with_nccl) const;
   // Opens a backend for each of options.gpus, or for the planned GPU. Throws DeviceError.
   std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
 

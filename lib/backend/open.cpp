@@ -101,8 +101,8 @@ GpuList list_gpus(const Platform& platform) {
   return list;
 }
 
-std::string describe_libraries(const Platform& platform, bool with_nccl) {
-  return CudaPlugin(platform).describe_libraries(with_nccl);
+GpuLibraries find_gpu_libraries(const Platform& platform, bool with_nccl) {
+  return CudaPlugin(platform).find_libraries(with_nccl);
 }
 
 namespace {

@@ -103,10 +103,15 @@ struct GpuList {
 // no GPU.
 GpuList list_gpus(const Platform& platform);
 
-// Returns the versions of the libraries of the CUDA backend and of the driver, and how they differ
-// from the set that was checked. `with_nccl` loads NCCL, which several GPUs need. Throws
-// DeviceError.
-std::string describe_libraries(const Platform& platform, bool with_nccl);
+// What the GPUs of this machine run with.
+struct GpuLibraries {
+  // The versions of the libraries of the CUDA backend and of the driver, and how they differ from
+  // the set that was checked.
+  std::string versions;
+  std::string gpus;  // the name and the UUID of each GPU, a line each
+};
+// Opens the CUDA backend. `with_nccl` loads NCCL, which several GPUs need. Throws DeviceError.
+GpuLibraries find_gpu_libraries(const Platform& platform, bool with_nccl);
 
 // Returns the same devices with every sum in another order, one for each small `variant` from 0 on,
 // so that further runs show how much rounding changes a model; empty if a backend has only one

@@ -39,5 +39,6 @@ def select_fake_gpus(root, build):
     a GPU."""
     os.environ["TRAINER_CUDA_PLUGIN"] = str(build / "test/cuda/plugin/libtrainer_cuda_fake.so")
     os.environ.setdefault("TRAINER_FAKE_CUDA_DEVICES", FAKE_GPUS)
+    os.environ["TRAINER_GPU_CHECK"] = "0"
     add_to("LD_LIBRARY_PATH", build / "test/cuda/fake_nvml/fake_nvml")
     add_to("PATH", root / "test/cuda/gpu_check/bin")

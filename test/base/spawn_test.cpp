@@ -72,4 +72,29 @@ TEST_CASE("spawn: a file that is not a program ends with code 127 and a message"
   CHECK(ended.output == "error: cannot start the program\n");
 }
 
+TEST_CASE("wait_or_kill returns the code of a child, or that of the signal that ended it") {
+  const auto start = [](const char* script) {
+    std::fflush(nullptr);
+    return spawn({{"/bin/sh", "-c", script}, {"PATH=/usr/bin:/bin"}});
+  };
+  constexpr std::chrono::seconds kLimit(60);
+  CHECK(wait_or_kill(start("exit 5"), kLimit) == 5);
+  CHECK(wait_or_kill(start("kill -TERM $$"), kLimit) == 128 + SIGTERM);
+}
+
+TEST_CASE("wait_or_kill ends the process group of a child after the limit") {
+  int pipe[2];
+  REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
+  SpawnOptions options{{"/bin/sh", "-c", "sleep 1000 & echo; wait"}, {"PATH=/usr/bin:/bin"}};
+  options.output = pipe[1];
+  std::fflush(nullptr);
+  const pid_t child = spawn(options);
+  ::close(pipe[1]);
+  char byte = 0;
+  REQUIRE(::read(pipe[0], &byte, 1) == 1);  // the shell has started sleep
+  CHECK_FALSE(wait_or_kill(child, std::chrono::milliseconds(200)).has_value());
+  CHECK(::read(pipe[0], &byte, 1) == 0);  // sleep, which had the pipe, too, has ended
+  ::close(pipe[0]);
+}
+
 }  // namespace trainer::spawn_test

@@ -12,7 +12,7 @@ using test::contains;
 
 // A machine whose CUDA backend finds "status driver gpus".
 Environment crafted(const std::string& finds) {
-  return {{"TRAINER_CUDA_PLUGIN", CRAFTED_PLUGIN}, {"CRAFTED", finds}};
+  return {{"TRAINER_CUDA_PLUGIN", CRAFTED_PLUGIN}, {"CRAFTED", finds}, {"TRAINER_GPU_CHECK", "0"}};
 }
 
 std::string small_config(const Workspace& work, const std::string& parallel = "") {

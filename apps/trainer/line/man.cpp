@@ -107,6 +107,9 @@ void print_man(const CommandLine& line, std::ostream& out) {
   entry(out, bold("TRAINER_CUDA_PLUGIN") + ", " + bold("TRAINER_CUDA_PLAN_CACHE"),
         "Another library for GPUs; a folder that keeps cuDNN's plans and what parallel.autotune "
         "found, which else lies in $XDG_CACHE_HOME/trainer or ~/.cache/trainer.");
+  entry(out, bold("TRAINER_GPU_CHECK"),
+        "The seconds that the check of several GPUs before their first run may take, which are 60; "
+        "0: no check.");
   entry(
       out, bold("TRAINER_CUDA_GRAPHS=0") + ", " + bold("TRAINER_CUDA_SYNC=1"),
       "To locate a fault on a GPU: launches each step's work anew instead of as a CUDA graph; also "

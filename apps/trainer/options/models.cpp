@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/process/process.h"
+#include "commands/devices/check_gpus.h"
 #include "commands/devices/print_devices.h"
 #include "commands/weights/weights.h"
 #include "context.h"
@@ -37,11 +37,15 @@ void add_weights(CommandLine& line) {
 
 void add_devices(CommandLine& line) {
   const Command command = line.add_command("devices", "What this machine offers");
-  const auto json = std::make_shared<bool>(false);
+  const auto json = std::make_shared<bool>(false), check = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "One JSON object");
-  command.run([json] {
-    (*json ? commands::print_devices_json : commands::print_devices)(
-        backend::read_platform(environment_variables()), std::cout);
+  command.add_flag("--check", *check,
+                   "Train for some steps on all GPUs and on one, and compare the parameters");
+  command.run([json, check] {
+    const commands::Context context = make_context();
+    const backend::Platform platform = backend::read_platform(context.environment);
+    (*json ? commands::print_devices_json : commands::print_devices)(platform, context.out);
+    if (*check) commands::check_all_gpus(platform, context.environment, context.warn);
     return kExitOk;
   });
 }

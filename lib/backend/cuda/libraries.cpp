@@ -44,10 +44,24 @@ std::string describe(const Library& library) {
                 library.version % 100);
 }
 
+std::string identify_gpus() {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  std::string text;
+  for (int gpu = 0; gpu < count; ++gpu) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+    text += concat(properties.name, ' ');
+    for (const char byte : properties.uuid.bytes) text += to_hex(byte & 0xFFu, 2);
+    text += '\n';
+  }
+  return text;
+}
+
 }  // namespace
 }  // namespace trainer::backend::cuda
 
-void trainer_cuda_libraries(bool with_nccl, std::string& text) {
+void trainer_cuda_libraries(bool with_nccl, trainer::backend::GpuLibraries& libraries) {
   using namespace trainer;
   using namespace trainer::backend::cuda;
   int driver = 0;
@@ -59,6 +73,9 @@ void trainer_cuda_libraries(bool with_nccl, std::string& text) {
     if (library.version / 100 == checked) continue;
     others.push_back(concat(library.name, ' ', checked / 100, '.', checked % 100));
   }
-  text = concat(join(found), ", driver of CUDA ", driver / 1000, '.', driver % 1000 / 10);
-  if (!others.empty()) text += "; this is not the set that was checked, which has " + join(others);
+  libraries.gpus = identify_gpus();
+  libraries.versions =
+      concat(join(found), ", driver of CUDA ", driver / 1000, '.', driver % 1000 / 10);
+  if (others.empty()) return;
+  libraries.versions += "; this is not the set that was checked, which has " + join(others);
 }

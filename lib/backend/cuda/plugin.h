@@ -28,7 +28,7 @@ struct GpuSurvey {
 };
 
 using InterfaceFunction = int();
-using LibrariesFunction = void(bool with_nccl, std::string& text);
+using LibrariesFunction = void(bool with_nccl, GpuLibraries& libraries);
 using ListFunction = void(GpuSurvey& survey);
 using OpenFunction = void(const DeviceOptions& options,
                           std::vector<std::unique_ptr<Backend>>& backends);
@@ -38,8 +38,7 @@ using OpenFunction = void(const DeviceOptions& options,
 extern "C" {
 // kPluginInterface of the library. The only function that may be called when it is another.
 trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
-// Sets `text` to the versions of the libraries, and to how they differ from the ones that were
-// checked. `with_nccl` loads NCCL. Throws DeviceError if that fails.
+// Throws DeviceError if NCCL, which `with_nccl` loads, or a GPU does not answer.
 trainer::backend::cuda::LibrariesFunction trainer_cuda_libraries;
 // Throws DeviceError when a GPU that was counted cannot be asked what it is.
 trainer::backend::cuda::ListFunction trainer_cuda_list;

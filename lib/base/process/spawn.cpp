@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <thread>
 
 #include "base/error.h"
 #include "base/system_error.h"
@@ -53,6 +56,32 @@ pid_t spawn(const SpawnOptions& options) {
                    options.cores.empty() ? nullptr : &cores);
   }
   return child;
+}
+
+namespace {
+
+// Returns the code of a child that ends before `end`.
+std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point end) {
+  constexpr std::chrono::milliseconds kPause(20);
+  for (;;) {
+    int status = 0;
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    if (std::chrono::steady_clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
+
+std::optional<int> wait_or_kill(pid_t child, std::chrono::milliseconds limit) {
+  constexpr std::chrono::seconds kEndLimit(5);
+  const auto start = std::chrono::steady_clock::now();
+  if (const std::optional<int> code = wait_until(child, start + limit)) return code;
+  ::kill(-child, SIGKILL);
+  wait_until(child, std::chrono::steady_clock::now() + kEndLimit);
+  return std::nullopt;
 }
 
 }  // namespace trainer

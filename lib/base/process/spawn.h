@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,5 +27,10 @@ struct SpawnOptions {
 // executed, the child ends with code 127 and a line on its standard error. Throws DeviceError when
 // no process can be started.
 pid_t spawn(const SpawnOptions& options);
+
+// Waits for the end of a child of spawn(). Returns its exit code, or 128 + N when signal N ended
+// it. After `limit` it kills the process group of the child and returns nothing. It does not wait
+// long for the end of what a driver keeps alive.
+std::optional<int> wait_or_kill(pid_t child, std::chrono::milliseconds limit);
 
 }  // namespace trainer

@@ -31,7 +31,7 @@ config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Co
   const std::size_t gpus = list.gpus.size() / static_cast<std::size_t>(local_size);
   if (gpus < 2) return loaded;
   // Read anew, so that the rules for several replicas are checked.
-  every.overrides.push_back({"parallel.replicas", std::to_string(gpus), "parallel.gpus: all"});
+  every.overrides.push_back({"parallel.replicas", std::to_string(gpus), kAllGpus});
   return load(every, context);
 }
 

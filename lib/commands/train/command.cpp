@@ -8,6 +8,8 @@
 #include "base/files/output_buffer.h"
 #include "base/process/progress_watch.h"
 #include "base/process/shell.h"
+#include "base/text.h"
+#include "commands/devices/check_gpus.h"
 #include "commands/evaluate/command.h"
 #include "commands/train/origin.h"
 #include "commands/train/training.h"
@@ -178,6 +180,35 @@ void warn_without_secret(const cluster::Identity& who, const Context& context) {
       "(TRAINER_SECRET, or --secret-file FILE)"));
 }
 
+// Returns whether the number of GPUs is that of the machine, for which nobody has asked: `all` in a
+// config counts as the default, which it is in the configs of the project.
+bool takes_all_gpus(const config::LoadedConfig& loaded) {
+  using Kind = config::Origin::Kind;
+  const Kind kind = loaded.origins.at("parallel.gpus").kind;
+  return (kind == Kind::kDefault || kind == Kind::kFile) &&
+         loaded.origins.at("parallel.replicas").loc.file == kAllGpus;
+}
+
+// Checks the GPUs of a process alone before its first run on them. If they fail, and nobody has
+// asked for several, the run takes one.
+void check_several_gpus(config::LoadedConfig& loaded, const cluster::Identity& who,
+                        const backend::Platform& platform, const Context& context) {
+  config::Parallel& parallel = loaded.config.parallel;
+  if (who.size > 1 || train::has_parameter_servers(who)) return;
+  if (!engine::uses_nccl(parallel, platform)) return;
+  std::vector<std::string> listed;
+  for (const std::int64_t gpu : parallel.gpus.indices) listed.push_back(std::to_string(gpu));
+  const std::string gpus =
+      listed.empty() ? std::to_string(parallel.replicas) : concat("[", join(listed), "]");
+  try {
+    check_gpus({gpus, parallel.replicas}, true, platform, context.environment, context.warn);
+  } catch (const DeviceError& error) {
+    if (!takes_all_gpus(loaded)) throw;
+    context.warn(concat(error.what(), "; training goes on with one GPU"));
+    parallel.replicas = 1;
+  }
+}
+
 ProgressWatchOptions make_watch_options(const config::Config& config, const cluster::Identity& who,
                                         const Context& context) {
   ProgressWatchOptions options;
@@ -214,6 +245,7 @@ int execute(const TrainArguments& arguments, const Context& context) {
   if (who.rank == 0) {
     context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   }
+  check_several_gpus(loaded, who, platform, context);
   check_batch_size(config, who);
   const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
   const ProgressWatch watch(platform.progress, make_watch_options(config, who, context));

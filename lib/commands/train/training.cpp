@@ -80,9 +80,8 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   context.warn(train::sync_warning(job.run));
   std::string libraries;
   if (!job.engine.backend().reads_host_memory()) {
-    libraries = backend::describe_libraries(
-        training.platform,
-        engine::uses_nccl(job.config.parallel, training.platform, job.group.size()));
+    const bool nccl = engine::uses_nccl(job.config.parallel, training.platform, job.group.size());
+    libraries = backend::find_gpu_libraries(training.platform, nccl).versions;
   }
   job.hooks = hooks::make_hooks(
       job.config, context.out,

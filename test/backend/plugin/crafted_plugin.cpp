@@ -80,8 +80,8 @@ void trainer_cuda_list(trainer::backend::cuda::GpuSurvey& survey) {
   if (survey.status == -1) throw trainer::DeviceError("crafted GPU 0 does not answer");
 }
 
-void trainer_cuda_libraries(bool with_nccl, std::string& text) {
-  text = with_nccl ? "crafted libraries with NCCL" : "crafted libraries";
+void trainer_cuda_libraries(bool, trainer::backend::GpuLibraries& libraries) {
+  libraries.versions = "crafted libraries";
 }
 
 #ifndef CRAFTED_WITHOUT_OPEN

@@ -11,4 +11,4 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
 
 }  // namespace trainer::backend::cuda
 
-void trainer_cuda_libraries(bool, std::string&) {}
+void trainer_cuda_libraries(bool, trainer::backend::GpuLibraries&) {}

@@ -132,6 +132,8 @@ constexpr int kHang = -1;
 
 int parse_error(const std::string& text) {
   if (text == "hang") return kHang;
+  if (text == "wrong") return kWrong;
+  if (text == "endless") return kEndless;
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
     return std::stoi(text);
   }

@@ -33,7 +33,9 @@
 //                                  function, on any or on one device, counted from 1, returns the
 //                                  error, a number or a name such as cudaErrorMemoryAllocation or
 //                                  ncclSystemError; "hang": it never returns, and no other call of
-//                                  the process does. NCCL's functions take no device
+//                                  the process does. NCCL's functions take no device; their
+//                                  collectives take "wrong", which leaves half of the output zero,
+//                                  and "endless", whose work on the device never ends
 //   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
 //                                  other; without it NCCL's ranks are threads of one process
 //   TRAINER_FAKE_CUDA_COUNT        1: the program prints count_memory_calls(),

@@ -115,6 +115,9 @@ void wait_until_end(const Operation& op);
 cudaError_t begin(World& w, const char* function);
 // The failure that was asked for of a function that has no sticky errors; 0: none.
 int injected_failure(World& w, const char* function);
+// What may be asked for of a collective in place of an error: it writes zeros into half of its
+// output, and reports no error; it never ends.
+constexpr int kWrong = -2, kEndless = -3;
 // What every call ends with: an error becomes the thread's last error.
 cudaError_t end(cudaError_t error);
 // Prints a line that begins with "fake cuda: ".

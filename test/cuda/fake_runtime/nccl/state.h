@@ -28,6 +28,7 @@ struct Collective {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   int root = 0;
+  int fault = 0;  // kWrong or kEndless, if the test asked for it
 };
 
 // A collective that some ranks have reached.
