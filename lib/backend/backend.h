@@ -269,8 +269,9 @@ class ThreadBinding {
   virtual ~ThreadBinding() = default;
 };
 
-// Thrown if the device has too little memory for an allocation.
-class OutOfMemory : public DeviceError {
+// Thrown if the device has too little memory for an allocation, or if its libraries do not take a
+// tensor of so many elements.
+class DoesNotFit : public DeviceError {
  public:
   using DeviceError::DeviceError;
 };

@@ -161,10 +161,10 @@ Engine::Engine(const graph::Graph& model, const config::Config& config,
     team_.run(open, [this](int index) {
       if (!group_.empty()) group_[index]->abort(handled_message());
     });
-  } catch (const backend::OutOfMemory& error) {
+  } catch (const backend::DoesNotFit& error) {
     if (use != Use::kTrain) throw;
     close_replicas();  // frees their memory, so that the message can name the batch that fits
-    throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
+    throw backend::DoesNotFit(explain_misfit(model, config, backends_, error.what()));
   }
   launched_.resize(std::max(1, replica().launches_in_flight()));
   const std::int64_t processes = evaluates_alone_ || workers == nullptr ? 1 : workers->size();

@@ -30,9 +30,15 @@ BatchFit largest_batch(std::int64_t max_samples, std::int64_t bound,
                        const std::function<std::int64_t(std::int64_t)>& bytes) {
   BatchFit best;
   const auto fits = [&](std::int64_t samples) {
-    const std::int64_t needed = bytes(samples);
-    if (needed <= bound && samples > best.samples) best = {samples, needed};
-    return needed <= bound;
+    try {
+      const std::int64_t needed = bytes(samples);
+      if (needed > bound) return false;
+      if (samples > best.samples) best = {samples, needed, best.misfit};
+      return true;
+    } catch (const backend::DoesNotFit& error) {
+      best.misfit = error.what();
+      return false;
+    }
   };
   if (max_samples < 1) return best;
   std::int64_t low = 0, high = std::min(kFirst, max_samples);  // low fits or is 0
@@ -96,20 +102,27 @@ std::string describe(const backend::MemoryReport& memory) {
   return text;
 }
 
-std::string explain_out_of_memory(const graph::Graph& model, const config::Config& config,
-                                  const std::vector<std::unique_ptr<backend::Backend>>& backends,
-                                  const std::string& reason) {
+std::string explain_misfit(const graph::Graph& model, const config::Config& config,
+                           const std::vector<std::unique_ptr<backend::Backend>>& backends,
+                           const std::string& reason) {
   const std::int64_t free = free_memory(config, backends);
   const auto plan = [&] { return plan_only(backends); };
   const std::int64_t batch = config.train.batch_size;
-  const backend::MemoryReport needed = planned_memory(model, config, batch, plan);
+  std::string size, advice;
+  try {
+    const backend::MemoryReport needed = planned_memory(model, config, batch, plan);
+    size = concat(" takes ", mebibytes(needed.total()), " per replica: ", describe(needed), "; ",
+                  mebibytes(free), " are free");
+    if (config.train.recompute == config::Recompute::kNone) {
+      advice = ", or take train.recompute: blocks";
+    }
+  } catch (const backend::DoesNotFit&) {
+    size = " is too large";
+  }
   const BatchFit fit = largest_batch(batch - 1, free, [&](std::int64_t samples) {
     return planned_memory(model, config, samples, plan).total();
   });
-  const std::string advice =
-      config.train.recompute == config::Recompute::kNone ? ", or take train.recompute: blocks" : "";
-  return concat(reason, ". train.batch_size: ", batch, " takes ", mebibytes(needed.total()),
-                " per replica: ", describe(needed), "; ", mebibytes(free), " are free. ",
+  return concat(reason, ". train.batch_size: ", batch, size, ". ",
                 fit.samples > 0
                     ? concat("The largest batch_size that fits is ", fit.samples, advice)
                     : concat("Not even one sample fits: use a smaller model or images", advice));

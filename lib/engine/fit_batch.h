@@ -16,11 +16,12 @@ namespace trainer::engine {
 struct BatchFit {
   std::int64_t samples = 0;  // 0: not even one fits
   std::int64_t bytes = 0;    // memory that the samples take
+  std::string misfit;        // what bytes() reported of more samples; "": memory is the limit
 };
 
 // Returns the largest number of samples, at most `max_samples`, whose bytes(samples) are at most
 // `bound`. Above 16 samples the result is rounded down to a multiple of 8. bytes() must not fall
-// with more samples.
+// with more samples, and may throw backend::DoesNotFit.
 BatchFit largest_batch(std::int64_t max_samples, std::int64_t bound,
                        const std::function<std::int64_t(std::int64_t samples)>& bytes);
 
@@ -42,10 +43,10 @@ std::int64_t free_memory(const config::Config& config,
 // Returns "parameters and statistics 12 MiB, ..." with every part that is not empty.
 std::string describe(const backend::MemoryReport& memory);
 
-// Returns the message for training with this config that ran out of memory: the size of each part,
-// and the batch that would fit. All memory must have been freed.
-std::string explain_out_of_memory(const graph::Graph& model, const config::Config& config,
-                                  const std::vector<std::unique_ptr<backend::Backend>>& backends,
-                                  const std::string& reason);
+// Returns the message for training with this config that does not fit its devices for `reason`: the
+// size of each part, and the batch that would fit. All memory must have been freed.
+std::string explain_misfit(const graph::Graph& model, const config::Config& config,
+                           const std::vector<std::unique_ptr<backend::Backend>>& backends,
+                           const std::string& reason);
 
 }  // namespace trainer::engine

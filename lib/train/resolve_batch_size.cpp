@@ -60,7 +60,8 @@ Notice resolve_batch_size(config::Config& config, const backend::Platform& platf
       config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ", mebibytes(fit.bytes),
       " of ", mebibytes(bound.bytes), " per replica (", bound.origin, ")",
       fit.samples == max_samples ? concat("; ", max_samples, " is the most that it takes here")
-                                 : ""));
+      : fit.misfit.empty()       ? ""
+                                 : "; " + fit.misfit));
 }
 
 }  // namespace trainer::train

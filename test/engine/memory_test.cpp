@@ -143,6 +143,28 @@ TEST_CASE("GPU memory: backbones with every kind of layer can be planned for a G
   }
 }
 
+TEST_CASE("GPU memory: batch_size: auto keeps the tensors of VGG16 below 2^31 elements") {
+  if (!test::uses_fake_gpus()) TRAINER_SKIP("plans for a GPU by the model of cuDNN");
+  const backend::Platform h200{.cuda_plugin = std::getenv("TRAINER_CUDA_PLUGIN"),
+                               .planned_gpu = "h200"};
+  config::Config config =
+      test::build_config("{backbone: {name: vgg16}, head: [global_average_pool, dense: 3]}");
+  config.train.precision = config::Precision::kBFloat16;
+  config.train.batch_size = config::BatchSize::automatic();
+  const graph::Graph model =
+      model::build_model(config.model, config.data, test::sample({224, 224, 3}, 3), 1);
+  const Notice notice = train::resolve_batch_size(config, h200, model, 100000);
+  CHECK(config.train.batch_size == 664);  // 668 rounded down to a multiple of 8
+  CHECK(notice.text.find("which are 668 samples; TRAINER_CUDA_LARGE_TENSORS=1") !=
+        std::string::npos);
+  config.train.batch_size = 1024;
+  CHECK_THROWS_WITH_AS(Engine(model, config, open_backends(config, h200), Use::kTrain),
+                       doctest::Contains("TRAINER_CUDA_LARGE_TENSORS=1 lifts this limit. "
+                                         "train.batch_size: 1024 is too large. The largest "
+                                         "batch_size that fits is 664"),
+                       backend::DoesNotFit);
+}
+
 TEST_CASE("largest_batch is exact while small, then a multiple of 8, and at most the limit") {
   const auto linear = [](std::int64_t samples) { return 100 + 10 * samples; };
   const auto most = [&](std::int64_t limit, std::int64_t bound) {
@@ -287,7 +309,7 @@ TEST_CASE("GPU memory: the error of too little has its parts and the batch size 
   std::string message;
   try {
     make(config, std::move(backends));
-  } catch (const backend::OutOfMemory& error) {
+  } catch (const backend::DoesNotFit& error) {
     CHECK(error.code() == kExitDevice);
     message = error.what();
   }
@@ -302,7 +324,7 @@ TEST_CASE("GPU memory: the error of too little has its parts and the batch size 
   config.train.batch_size = 40;
   CHECK_NOTHROW(make(config, test::open_test_backends(1)));
   config.train.batch_size = 48;
-  CHECK_THROWS_AS(make(config, test::open_test_backends(1)), backend::OutOfMemory);
+  CHECK_THROWS_AS(make(config, test::open_test_backends(1)), backend::DoesNotFit);
 }
 
 }  // namespace trainer::engine

@@ -114,6 +114,8 @@ void print_man(const CommandLine& line, std::ostream& out) {
       out, bold("TRAINER_CUDA_GRAPHS=0") + ", " + bold("TRAINER_CUDA_SYNC=1"),
       "To locate a fault on a GPU: launches each step's work anew instead of as a CUDA graph; also "
       "waits after each op, so that an error names the layer. Both are slow.");
+  entry(out, bold("TRAINER_CUDA_LARGE_TENSORS=1"),
+        "Gives cuDNN tensors of 2^31 elements and more, which is otherwise an error.");
   out << ".SH EXIT STATUS\n";
   entry(out, bold("0"), "Done.");
   entry(out, bold("2"), "The command line or the config is wrong.");

@@ -74,12 +74,14 @@ std::string describe(const cudaDeviceProp& properties, int driver) {
                 properties.totalGlobalMem, " bytes, driver ", driver);
 }
 
+bool is_set(const char* name, const char* value) {
+  const char* found = std::getenv(name);
+  return found != nullptr && std::string_view(found) == value;
+}
+bool takes_large_tensors() { return is_set("TRAINER_CUDA_LARGE_TENSORS", "1"); }
+
 // Waiting after an op is not possible while a stream is captured, so it implies no capture.
 Debugging debugging_from_environment() {
-  const auto is_set = [](const char* name, const char* value) {
-    const char* found = std::getenv(name);
-    return found != nullptr && std::string_view(found) == value;
-  };
   Debugging debugging;
   debugging.wait_per_op = is_set("TRAINER_CUDA_SYNC", "1");
   debugging.capture = !debugging.wait_per_op && !is_set("TRAINER_CUDA_GRAPHS", "0");
@@ -113,6 +115,7 @@ Machine open_machine(int device, const DeviceOptions& options,
   MatmulOptions products;
   planning.warn = products.warn = warn;
   planning.cache = options.platform.plan_cache;
+  planning.large_tensors = takes_large_tensors();
   if (options.cuda.autotune) {
     planning.timer = products.timer = make_event_timer(device);
     planning.cache = products.cache = tuning_folder(options.platform.tuning_cache);
@@ -136,6 +139,7 @@ Machine planned_machine(const GpuModel& model, const std::string& plan_cache) {
   machine.memory = model.gpu.memory_bytes;
   PlannerOptions planning;
   planning.cache = plan_cache;
+  planning.large_tensors = takes_large_tensors();
   planning.device_properties = cudnn_properties(model);
   machine.convolutions = std::make_shared<ConvolutionPlanner>(planning);
   machine.matmuls = make_matmul_bounds();

@@ -177,8 +177,8 @@ Buffer allocate_device(int device, std::size_t bytes) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    throw OutOfMemory(concat("GPU ", device, ": out of memory: ", bytes >> 20, " MiB wanted, ",
-                             free >> 20, " of ", total >> 20, " MiB free"));
+    throw DoesNotFit(concat("GPU ", device, ": out of memory: ", bytes >> 20, " MiB wanted, ",
+                            free >> 20, " of ", total >> 20, " MiB free"));
   }
   check(status, "cudaMalloc");
   return {{static_cast<std::byte*>(memory), bytes}, [device](std::byte* address) {

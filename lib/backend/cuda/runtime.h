@@ -81,7 +81,7 @@ class NoAllocations {
   NoAllocations& operator=(const NoAllocations&) = delete;
 };
 
-// Allocates device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory with the
+// Allocates device memory, aligned to 256 bytes and not initialised. Throws DoesNotFit with the
 // wanted and the free bytes.
 Buffer allocate_device(int device, std::size_t bytes);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "backend/backend.h"
 #include "base/error.h"
 #include "cuda/fake_cudnn/convolution_cases.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
@@ -152,6 +153,29 @@ TEST_CASE("convolution: extents that do not fit together are an error") {
     p.pass = Pass::kBackwardData;
     p.bias = true;
   });
+}
+
+TEST_CASE("convolution: a tensor of 2^31 elements is an error that names the largest batch") {
+  ConvolutionProblem problem;
+  problem.h = problem.w = 224;
+  backend::cuda::PlannerOptions options;
+  options.large_tensors = true;
+  const auto planner = std::make_unique<ConvolutionPlanner>();
+  const auto lifted = std::make_unique<ConvolutionPlanner>(options);
+  for (const bool result_is_larger : {true, false}) {
+    CAPTURE(result_is_larger);
+    problem.c = result_is_larger ? 3 : 64;
+    problem.out = result_is_larger ? 64 : 3;
+    problem.n = 668;
+    CHECK_NOTHROW(planner->plan(problem));
+    problem.n = 669;
+    CHECK_THROWS_WITH_AS(
+        planner->plan(problem),
+        doctest::Contains("669 samples has a tensor of 2148335616 elements, and cuDNN takes at "
+                          "most 2147483647, which are 668 samples; TRAINER_CUDA_LARGE_TENSORS=1"),
+        backend::DoesNotFit);
+    CHECK_NOTHROW(lifted->plan(problem));
+  }
 }
 
 TEST_CASE("convolution: the error of no engine has the reason for each that was left out") {

@@ -135,6 +135,7 @@ std::string ConvolutionPlan::to_text() const {
 
 std::unique_ptr<ConvolutionPlan> ConvolutionPlanner::plan(const ConvolutionProblem& problem) {
   check_problem(problem);
+  if (!large_tensors_) check_elements(problem);
   const std::string key =
       concat(timer_ ? "timed; " : "", cudnn_version(), "; ", device_.kind(), "; ",
              to_string(problem), "; at most ", workspace_limit_, " bytes");

@@ -85,6 +85,7 @@ struct PlannerOptions {
   std::shared_ptr<CandidateTimer> timer;
   Warn warn;                            // receives lines about files of the cache that are not used
   std::shared_ptr<SharedPlans> shared;  // shared with the planners of other devices; null: none
+  bool large_tensors = false;           // true: of 2^31 elements and more, too
 };
 
 // cuDNN on the current device. Not thread-safe; each backend has one.
@@ -94,14 +95,16 @@ class ConvolutionPlanner {
       : device_(options.device_properties),
         cache_(options.cache, options.warn, options.shared),
         workspace_limit_(options.workspace_limit),
-        timer_(options.timer) {}
+        timer_(options.timer),
+        large_tensors_(options.large_tensors) {}
 
   // Returns the same plan at every call for a problem, device and version of cuDNN; with a timer,
   // as long as the cache's folder is kept. It excludes engines that are not deterministic, that sum
   // in less than float32, that are compiled at run time or, unless asked, that round float32 to
   // TF32. A bias or relu that no remaining engine has runs as a kernel of its own after the
   // convolution. Throws DeviceError that names the problem if no engine remains, or if its extents
-  // do not fit together. Plans must not outlive the planner.
+  // do not fit together, and DoesNotFit if a tensor is too large. Plans must not outlive the
+  // planner.
   std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem);
   std::string version() const { return cudnn_version(); }  // "cuDNN 9.19.0"
 
@@ -115,6 +118,7 @@ class ConvolutionPlanner {
   PlanCache cache_;
   std::int64_t workspace_limit_;
   std::shared_ptr<CandidateTimer> timer_;
+  bool large_tensors_;
 };
 
 }  // namespace trainer::backend::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backend/backend.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -219,6 +220,17 @@ void check_problem(const ConvolutionProblem& p) {
     }
   }
   if (p.pass != Pass::kForward && (p.bias || p.relu)) fail("only forward has a bias or relu");
+}
+
+void check_elements(const ConvolutionProblem& p) {
+  constexpr std::int64_t kMaxElements = (std::int64_t{1} << 31) - 1;
+  const std::int64_t per_sample =
+      std::max(p.h * p.w * p.c, p.window.output(p.h, 0) * p.window.output(p.w, 1) * p.out);
+  if (p.n <= kMaxElements / per_sample) return;
+  throw DoesNotFit(concat("a convolution of ", p.n, " samples has a tensor of ", p.n * per_sample,
+                          " elements, and cuDNN takes at most ", kMaxElements, ", which are ",
+                          kMaxElements / per_sample,
+                          " samples; TRAINER_CUDA_LARGE_TENSORS=1 lifts this limit"));
 }
 
 ConvolutionGraph::ConvolutionGraph(const ConvolutionProblem& problem, Epilogue epilogue,

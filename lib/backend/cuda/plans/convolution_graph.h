@@ -24,6 +24,11 @@ enum class Epilogue { kNone, kBias, kBiasRelu };
 // ones.
 void check_problem(const ConvolutionProblem& problem);
 
+// Throws DoesNotFit if x or y has 2^31 elements or more. cuDNN limits a tensor to 2 Giga-elements
+// (cudnnSetTensor4dDescriptor() in its API reference); beyond, some of its engines index with 64
+// bits and others write outside of the tensor (pytorch#117736, pytorch#152816).
+void check_elements(const ConvolutionProblem& problem);
+
 // Returns a text that is unique per problem: "forward bfloat16 x 32x56x56x64 kernel 3x3 to 64 ...".
 std::string to_string(const ConvolutionProblem& problem);
 
