@@ -82,6 +82,7 @@ class Engine {
   const Replica& replica(std::int64_t i = 0) const { return *replicas_[i]; }
   Replica& replica(std::int64_t i = 0) { return *replicas_[i]; }
   const backend::Backend& backend() const { return *backends_.front(); }
+  const std::vector<std::unique_ptr<backend::Backend>>& backends() const { return backends_; }
   // Returns Backend::describe() of one replica, and the number of replicas.
   std::string describe() const;
 

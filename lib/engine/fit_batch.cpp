@@ -84,6 +84,26 @@ std::int64_t free_memory(const config::Config& config,
   return least / sharers(config);
 }
 
+// The second call of a kind is captured as a graph, which takes memory too. Batches of other sizes
+// may run other kernels of the libraries.
+std::int64_t free_memory_in_training(const graph::Graph& model, config::Config config,
+                                     const backend::Platform& platform) {
+  config.train.batch_size = 1;
+  config.evaluate.batch_size = 1;
+  config.parallel.autotune = false;
+  std::vector<std::unique_ptr<backend::Backend>> opened = open_backends(config, platform);
+  if (free_memory(config, opened) == 0) return 0;
+  Engine engine(model, config, std::move(opened), Use::kTrain);
+  const Replica& replica = engine.replica();
+  const std::vector<std::byte> images(engine.batch() * replica.image_bytes()),
+      labels(engine.batch() * std::max(replica.label_bytes(), replica.target_bytes()));
+  for (int call = 0; call < 2; ++call) {
+    engine.step({engine.batch(), images.data(), false, labels.data()}, {});
+    engine.evaluate({engine.evaluation_batch(), images.data(), false, labels.data()});
+  }
+  return free_memory(config, engine.backends()) + engine.memory().total() / engine.count();
+}
+
 std::string describe(const backend::MemoryReport& memory) {
   std::string text;
   const auto add = [&](const char* what, std::int64_t bytes) {

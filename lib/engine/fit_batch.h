@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/open.h"
 #include "config/config.h"
 #include "graph/graph.h"
 
@@ -39,6 +40,12 @@ std::vector<std::unique_ptr<backend::Backend>> plan_only(
 // memory. Returns 0 if a device has no memory of its own.
 std::int64_t free_memory(const config::Config& config,
                          const std::vector<std::unique_ptr<backend::Backend>>& backends);
+
+// Returns what of it is left for the programs and values of a run: kernels take memory from their
+// first launch on, and connections of GPUs from their first sum on. Trains and evaluates with one
+// sample per replica to find out. `model` comes from model::build_model().
+std::int64_t free_memory_in_training(const graph::Graph& model, config::Config config,
+                                     const backend::Platform& platform);
 
 // Returns "parameters and statistics 12 MiB, ..." with every part that is not empty.
 std::string describe(const backend::MemoryReport& memory);

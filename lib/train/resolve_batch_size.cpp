@@ -35,8 +35,10 @@ Notice resolve_batch_size(config::Config& config, const backend::Platform& platf
                           const graph::Graph& model, std::int64_t samples) {
   if (!config.train.batch_size.is_automatic()) return "";
   config.train.batch_size = 1;
+  const bool measures = platform.planned_gpu.empty() && !config.train.memory_mb;
+  const std::int64_t left = measures ? engine::free_memory_in_training(model, config, platform) : 0;
   const auto backends = engine::open_backends(config, platform);
-  const std::int64_t device_free = engine::free_memory(config, backends);
+  const std::int64_t device_free = measures ? left : engine::free_memory(config, backends);
   const Bound bound = find_bound(config, device_free);
   const std::int64_t share = samples / config.parallel.replicas;
   const std::int64_t max_samples =

@@ -25,6 +25,11 @@
 //   TRAINER_FAKE_CUDA_DRIVER       what cudaDriverGetVersion reports; CUDART_VERSION
 //   TRAINER_FAKE_NCCL_VERSION      what ncclGetVersion reports; NCCL_VERSION_CODE
 //   TRAINER_FAKE_CUDA_MEMORY       bytes of each device; 2 GiB
+//   TRAINER_FAKE_CUDA_KERNEL_MEMORY      bytes that a kernel takes on a device from its first
+//   launch
+//                                  on; 0
+//   TRAINER_FAKE_CUDA_CONNECTION_MEMORY  bytes that each rank of a communicator takes on its device
+//                                  from its first call on; 0
 //   TRAINER_FAKE_CUDA_QUEUE        operations that may wait in the streams of a device; 1024
 //   TRAINER_FAKE_NCCL_CONNECT      1: the first call of a communicator waits for those of the other
 //                                  ranks of this process; 0

@@ -100,14 +100,6 @@ const Allocation* find(const Allocations& in, const void* address, std::size_t b
   return inside ? &a : nullptr;
 }
 
-std::size_t used_bytes(const World& w, int device) {
-  std::size_t used = 0;
-  for (const auto& [address, a] : w.device_memory) {
-    if (a.device == device) used += rounded_up(a.bytes, kAlignment);
-  }
-  return used;
-}
-
 cudaError_t allocate_device(Lock& lock, void** pointer, std::size_t bytes) {
   World& w = world();
   if (const cudaError_t e = begin(w, "cudaMalloc")) return e;
@@ -117,7 +109,7 @@ cudaError_t allocate_device(Lock& lock, void** pointer, std::size_t bytes) {
   if (bytes == 0) return cudaSuccess;
   const int device = current_device();
   if (const cudaError_t e = wait_for_peers(lock, "cudaMalloc", device)) return e;
-  const std::size_t free = w.settings.memory_bytes - used_bytes(w, device);
+  const std::size_t free = free_bytes(w, device);
   Allocation a;
   if (bytes > free || rounded_up(bytes, kAlignment) > free || !map(bytes, device, a)) {
     return cudaErrorMemoryAllocation;
@@ -216,6 +208,16 @@ void MemoryAccess::close() {
   device_ = other_ = -1;
 }
 
+std::size_t free_bytes(const World& w, int device) {
+  std::size_t used =
+      w.settings.kernel_bytes * w.loaded[static_cast<std::size_t>(device)].size() +
+      w.settings.connection_bytes * static_cast<std::size_t>(connected_ranks(device));
+  for (const auto& [address, a] : w.device_memory) {
+    if (a.device == device) used += rounded_up(a.bytes, kAlignment);
+  }
+  return w.settings.memory_bytes - used;
+}
+
 const Allocation* find_device_memory(const World& w, const void* address, std::size_t bytes) {
   return find(w.device_memory, address, bytes);
 }
@@ -274,7 +276,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   if (const cudaError_t e = fake::begin(w, "cudaMemGetInfo")) return fake::end(e);
   if (!free || !total) return fake::end(cudaErrorInvalidValue);
   *total = w.settings.memory_bytes;
-  *free = *total - fake::used_bytes(w, fake::current_device());
+  *free = fake::free_bytes(w, fake::current_device());
   return cudaSuccess;
 }
 

@@ -14,8 +14,10 @@
 // blocks cudaCall1 on another GPU").
 //
 // The first launch of a kernel on a device loads it, which is a memory call too: CUDA Programming
-// Guide, "Lazy Loading", "Concurrent execution". So is the first launch of a graph that was not
-// uploaded before: graph.cpp.
+// Guide, "Lazy Loading", "Concurrent execution". The kernel takes memory of the device that nothing
+// gives back, and cannot be loaded where a program has taken all of it ("Large memory allocations";
+// CUDA_MODULE_LOADING=EAGER loads all kernels of all libraries at the start instead). The first
+// launch of a graph that was not uploaded before is a memory call too: graph.cpp.
 //
 // All of these waits always take place. On a device they may depend on the driver and on sizes.
 #include <algorithm>
@@ -71,7 +73,10 @@ cudaError_t wait_for_peers(Lock& lock, const std::string& function, int device) 
 
 cudaError_t begin_launch(Lock& lock, int device, const std::string& kernel) {
   World& w = world();
-  if (!kernel.empty() && w.loaded.insert({device, kernel}).second) {
+  std::set<std::string>& loaded = w.loaded[static_cast<std::size_t>(device)];
+  if (!kernel.empty() && !loaded.contains(kernel)) {
+    if (free_bytes(w, device) < w.settings.kernel_bytes) return cudaErrorMemoryAllocation;
+    loaded.insert(kernel);
     const cudaError_t status = wait_for_peers(lock, "the first launch of " + kernel, device);
     if (status != cudaSuccess) return status;
   }

@@ -44,6 +44,8 @@ void read_settings(World& w) {
   s.peer_access = number("TRAINER_FAKE_CUDA_PEER_ACCESS", 1, 1) == 1;
   s.devices = static_cast<int>(number("TRAINER_FAKE_CUDA_DEVICES", 2, kMaxDevices));
   s.memory_bytes = number("TRAINER_FAKE_CUDA_MEMORY", s.memory_bytes, std::size_t{1} << 46);
+  s.kernel_bytes = number("TRAINER_FAKE_CUDA_KERNEL_MEMORY", 0, s.memory_bytes);
+  s.connection_bytes = number("TRAINER_FAKE_CUDA_CONNECTION_MEMORY", 0, s.memory_bytes);
   s.queue = std::max<std::size_t>(1, number("TRAINER_FAKE_CUDA_QUEUE", s.queue, 1u << 30));
   s.connects = number("TRAINER_FAKE_NCCL_CONNECT", 0, 1) == 1;
   s.deadlock = std::chrono::milliseconds(number("TRAINER_FAKE_CUDA_DEADLOCK_MS", 20000, 1u << 30));
@@ -90,7 +92,7 @@ void release_everything(World& w) {
   free_all_memory(w);
   w.sticky.fill(cudaSuccess);
   w.calls.clear();
-  w.loaded.clear();
+  w.loaded = {};
   w.contexts.clear();
   ++w.generation;
 }

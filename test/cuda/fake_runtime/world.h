@@ -32,8 +32,10 @@ struct Settings {
   int devices = 2;
   std::array<std::pair<int, int>, kMaxDevices> capabilities;  // major and minor
   std::size_t memory_bytes = std::size_t{2} << 30;
-  std::size_t queue = 1024;  // operations that wait in the streams of a device
-  bool connects = false;     // a communicator's first call waits for those of the other ranks
+  std::size_t kernel_bytes = 0;      // that a kernel takes on a device once it is loaded
+  std::size_t connection_bytes = 0;  // that a connected rank takes on its device
+  std::size_t queue = 1024;          // operations that wait in the streams of a device
+  bool connects = false;  // a communicator's first call waits for those of the other ranks
   std::chrono::milliseconds deadlock{20000};
 };
 
@@ -79,8 +81,8 @@ struct World {
     std::set<int> devices;
     std::thread::id thread;
   };
-  std::list<WaitingCall> waiting_calls;          // memory calls that wait for devices
-  std::set<std::pair<int, std::string>> loaded;  // kernels by device
+  std::list<WaitingCall> waiting_calls;                   // memory calls that wait for devices
+  std::array<std::set<std::string>, kMaxDevices> loaded;  // kernels by device
 
   std::map<cudaStream_t, std::unique_ptr<CUstream_st>> streams;
   std::array<std::unique_ptr<CUstream_st>, kMaxDevices> legacy_streams;
@@ -144,6 +146,7 @@ class MemoryAccess {
   World& world_;
   int device_ = -1, other_ = -1;
 };
+std::size_t free_bytes(const World& w, int device);
 const Allocation* find_device_memory(const World& w, const void* address, std::size_t bytes);
 const Allocation* find_pinned_memory(const World& w, const void* address, std::size_t bytes);
 void free_all_memory(World& w);
@@ -208,13 +211,14 @@ bool is_captured(const CUstream_st& stream);
 cudaError_t wait_for_peers(Lock& lock, const std::string& function, int device);
 // What a launch on a device with peers waits for: memory calls of other threads that are in
 // progress and, if the device has not run a kernel of the name, the memory call that loads it.
-// Empty: no kernel.
+// Empty: no kernel. An error if the device has no memory for the kernel.
 cudaError_t begin_launch(Lock& lock, int device, const std::string& kernel);
 
 // ---- nccl
 // Devices of this process that share a communicator with this one or, for -1, with any. Empty where
 // no communicator has several devices.
 std::set<int> peers(int device);
+int connected_ranks(int device);  // in all communicators of the process
 std::size_t communicators_left();
 void drop_all_communicators();
 

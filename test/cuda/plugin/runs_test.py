@@ -6,6 +6,7 @@ and with parameter servers.
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -180,6 +181,26 @@ def tuned(folder):
     assert same["parameters_sha256"] == finished["parameters_sha256"]
 
 
+def automatic_batch(folder):
+    """train.batch_size: auto leaves room for what kernels and connections take, in which the run then trains."""
+    config = os.path.join(folder, "auto.yaml")
+    memory = 1 << 25
+
+    def choose(count, **variables):
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(batch="auto", parallel=f"device: cuda, gpus: {count}", run=os.path.join(folder, "auto")))
+        larger = ("shape=[32, 32, 1]", "train_samples=2048")
+        settings = [word for setting in larger for word in ("--set", "data.synthetic." + setting)]
+        environment = dict(os.environ, TRAINER_CUDA_PLUGIN=PLUGIN, TRAINER_FAKE_CUDA_MEMORY=str(memory), **variables)
+        done = subprocess.run([TRAINER, "train", config, "--json", "--overwrite", "--set", "train.max_steps=3", *settings],
+                              env=environment, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        return int(re.search(r"auto takes (\d+): ", done.stderr)[1])
+
+    assert choose(1, TRAINER_FAKE_CUDA_KERNEL_MEMORY=str(memory // 150)) < choose(1)
+    assert choose(2, TRAINER_FAKE_CUDA_CONNECTION_MEMORY=str(memory // 4)) < choose(2)
+
+
 def phases(folder):
     """Where the time of a step went, of each GPU, and the layers of a profile."""
     config = os.path.join(folder, "phases.yaml")
@@ -233,7 +254,7 @@ def debugging(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, resume_lamb_on_the_cpu_and_back,
-                     resume_float16_on_the_cpu_and_back, parameter_servers, tuned, phases, debugging):
+                     resume_float16_on_the_cpu_and_back, parameter_servers, tuned, automatic_batch, phases, debugging):
             test(folder)
             print(f"{test.__name__}: passed")
 

@@ -13,7 +13,8 @@
 // commReclaim, which then destroys all of them. The initialisation of a communicator that blocks
 // ends when all ranks have come, and in no other way: the guide lets only one that does not block
 // be aborted meanwhile. A first call that blocks connects the ranks (Environment Variables,
-// NCCL_RUNTIME_CONNECT) and ends by an abort on another thread.
+// NCCL_RUNTIME_CONNECT) and ends by an abort on another thread. The connection takes memory of the
+// device until the communicator is destroyed ("Memory", NCCL_BUFFSIZE).
 #include <unistd.h>
 
 #include <algorithm>
@@ -265,6 +266,13 @@ std::set<int> peers(int device) {
   return found;
 }
 
+int connected_ranks(int device) {
+  const auto& handles = communicators().handles;
+  return static_cast<int>(std::count_if(handles.begin(), handles.end(), [device](const auto& h) {
+    return h.second->connected && h.second->device == device;
+  }));
+}
+
 bool in_group() { return thread_group.depth > 0; }
 
 CommPtr find_communicator(ncclComm_t comm) {
@@ -284,6 +292,10 @@ ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition) 
 
 ncclResult_t connect(Lock& lock, const CommPtr& comm) {
   CommGroup& group = *comm->group;
+  if (!comm->connected && free_bytes(world(), comm->device) < world().settings.connection_bytes) {
+    return nccl_error(ncclUnhandledCudaError, "out of memory while ranks connected");
+  }
+  comm->connected = true;
   if (!world().settings.connects || group.mailbox || !comm->blocking || in_group()) {
     return ncclSuccess;
   }

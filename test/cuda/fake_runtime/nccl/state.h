@@ -68,6 +68,7 @@ struct ncclComm {
   int rank = 0;
   int device = 0;
   bool blocking = true;
+  bool connected = false;             // has made a call
   bool returned = false;              // the initialisation has returned it to its caller
   std::atomic<bool> aborted = false;  // read by operations too, without the lock
   std::shared_ptr<fake::CommGroup> group;
@@ -98,7 +99,8 @@ ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
                           std::function<ncclResult_t(Lock&)> action);
 // True if the calling thread is between ncclGroupStart and ncclGroupEnd.
 bool in_group();
-// Waits until all ranks of this process have made their first call, if TRAINER_FAKE_NCCL_CONNECT
+// Takes the memory of a connection for the first call of `comm`, and waits until all ranks of this
+// process have made their first call, if TRAINER_FAKE_NCCL_CONNECT
 // asks for it and this is the first of `comm`.
 ncclResult_t connect(Lock& lock, const CommPtr& comm);
 // Waits for something of other ranks; a deadlock ends it with ncclInternalError.

@@ -74,6 +74,34 @@ TEST_CASE("fake memory: the environment sets the size of each device") {
   CUDA_CHECK(cudaMalloc(&more, 300'000));
 }
 
+TEST_CASE("fake memory: the first launch of a kernel takes memory of its device for good") {
+  const FreshFake fake("KERNEL_MEMORY", "1000000000");
+  const auto launch = [](const char* kernel) {
+    const cudaStream_t stream = make_stream();
+    const cudaError_t status = fake::enqueue(stream, kernel, [] {});
+    CUDA_REQUIRE(cudaStreamSynchronize(stream));
+    return status;
+  };
+  const auto taken = [] {
+    std::size_t free = 0, total = 0;
+    CUDA_REQUIRE(cudaMemGetInfo(&free, &total));
+    return total - free;
+  };
+  CHECK(taken() == 0);
+  CUDA_CHECK(launch("one"));
+  CUDA_CHECK(launch("one"));
+  CHECK(taken() == 1'000'000'000);
+  CUDA_REQUIRE(cudaSetDevice(1));
+  CHECK(taken() == 0);
+  CUDA_REQUIRE(cudaSetDevice(0));
+  void* most = nullptr;
+  CUDA_REQUIRE(cudaMalloc(&most, 1'000'000'000));
+  CHECK(launch("two") == cudaErrorMemoryAllocation);
+  CUDA_REQUIRE(cudaFree(most));
+  CUDA_CHECK(launch("two"));
+  CHECK(taken() == 2'000'000'000);
+}
+
 TEST_CASE("fake memory: a free of memory that is not allocated is an error") {
   const FreshFake fake;
   float* values = device_values(10);

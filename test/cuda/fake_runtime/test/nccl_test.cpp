@@ -41,6 +41,28 @@ TEST_CASE("fake NCCL: all ranks get the same bits, and not those of a sum in ran
                     [&](float value) { return value != in_rank_order; }));
 }
 
+TEST_CASE("fake NCCL: the first call of a rank takes memory until its communicator is destroyed") {
+  const FreshFake fake("CONNECTION_MEMORY", "1000000");
+  const auto free = [] {
+    std::size_t bytes = 0, total = 0;
+    CUDA_REQUIRE(cudaMemGetInfo(&bytes, &total));
+    return bytes;
+  };
+  const std::size_t before = free();
+  on_ranks(2, [&](int, ncclComm_t comm) {
+    const cudaStream_t stream = make_stream();
+    float* values = device_values(1);
+    fill(stream, values, 1, 1);
+    const std::size_t joined = free();
+    NCCL_CHECK(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, comm, stream));
+    NCCL_CHECK(ncclAllReduce(values, values, 1, ncclFloat32, ncclSum, comm, stream));
+    CHECK(free() == joined - 1'000'000);
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    CUDA_CHECK(cudaFree(values));
+  });
+  CHECK(free() == before);
+}
+
 TEST_CASE("fake NCCL: 16-bit values and averages are summed") {
   const FreshFake fake;
   on_ranks(2, [](int rank, ncclComm_t comm) {
