@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,9 @@ struct DeviceOptions {
   // Settings of the CUDA backend.
   struct Cuda {
     bool autotune = false;  // times the kernels of each layer and keeps the fastest
+    // Returns the choice that all processes of the job use for a key, the first that any of them
+    // gave. Null: this process is alone.
+    std::function<std::string(const std::string& key, const std::string& choice)> agree = {};
   } cuda;
   // The ReductionOptions that executables will be compiled with: the replicas of all processes
   // share the micro-batches.

@@ -96,8 +96,8 @@ class Rendezvous {
   // Returns the proof that a rank of this start has the secret, for connections between ranks.
   std::string proof(std::initializer_list<std::string_view> parts) const;
 
-  // A store that all ranks share. get() waits for the key, or for all of several keys. They throw
-  // PeerError.
+  // A store that all ranks share, which keeps the first value of a key. get() waits for the key, or
+  // for all of several keys. They throw PeerError.
   void set(const std::string& key, const std::string& value);
   std::string get(const std::string& key);
   std::vector<std::string> get(const std::vector<std::string>& keys);

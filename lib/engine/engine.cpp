@@ -82,7 +82,7 @@ backend::DeviceOptions device_options(const Parallel& parallel, const backend::P
       std::chrono::duration<double>(parallel.timeout.count));
   if (parallel.gpus.kind == Gpus::Kind::kCount && !no_gpu) options.gpu_count = parallel.gpus.count;
   options.cpu = {parallel.threads, parallel.lanes, parallel.pin};
-  options.cuda = {parallel.autotune};
+  options.cuda.autotune = parallel.autotune;
   options.ordered = parallel.reduction == Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
   options.processes = workers;
@@ -126,6 +126,7 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
   backend::DeviceOptions options = device_options(config.parallel, platform, workers);
   options.local_rank = place.rank;
   options.local_size = place.size;
+  options.cuda.agree = place.agree;
   return backend::open_backends(options);
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,9 +38,11 @@ bool uses_nccl(const config::Parallel& parallel, const backend::Platform& platfo
 std::string describe_sums(const config::Parallel& parallel, const backend::Platform& platform,
                           std::int64_t workers);
 
-// The position of a process among the processes of its machine that train together.
+// The position of a process among the processes of its machine that train together, and how it
+// agrees with all processes of the job on the kernels to use (DeviceOptions::Cuda::agree).
 struct LocalPlace {
   int rank = 0, size = 1;
+  std::function<std::string(const std::string& key, const std::string& choice)> agree = {};
 };
 
 // Opens the backends of a config's replicas. Throws DeviceError when this machine or build lacks

@@ -144,7 +144,11 @@ std::string ProcessGroup::describe(int rank) const {
 
 engine::LocalPlace ProcessGroup::place() const {
   if (size() == 1) return {};
-  return {rendezvous_->self().local_rank, rendezvous_->self().local_size};
+  const auto agree = [rendezvous = rendezvous_](const std::string& key, const std::string& choice) {
+    rendezvous->set("choice " + key, choice);
+    return rendezvous->get("choice " + key);
+  };
+  return {rendezvous_->self().local_rank, rendezvous_->self().local_size, agree};
 }
 
 void ProcessGroup::agree(const std::string& what, const std::string& value) {

@@ -34,6 +34,8 @@ TEST_CASE("Rendezvous: four ranks have their identities and a shared store") {
     if (here.get("key" + std::to_string((rank + 1) % 4)) != std::to_string(here.generation())) {
       throw CheckError("store");
     }
+    here.set("first", std::to_string(rank));
+    here.agree("first", here.get("first"));
     here.agree("seed", "42");
     here.agree("seed", "43");
   });

@@ -294,7 +294,7 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
     }
     return backends;
   }
-  const auto shared = std::make_shared<SharedPlans>();
+  const auto shared = std::make_shared<SharedPlans>(options.cuda.agree);
   for (const int gpu : options.gpus) {
     backends.push_back(std::make_unique<CudaBackend>(gpu, options, shared));
   }

@@ -329,7 +329,7 @@ void Coordinator::set_key(const std::string& key, std::string value) {
     send(rank, Writer(kValue).number(request).text(value));
   }
   waiting_.erase(key);
-  store_[key] = std::move(value);
+  store_.emplace(key, std::move(value));
 }
 
 void Coordinator::get_key(int rank, std::uint64_t request, const std::string& key) {

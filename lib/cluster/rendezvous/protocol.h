@@ -12,7 +12,7 @@ enum Message : std::uint8_t {
   // A rank to the coordinator.
   kHello = 1,  // protocol, job, rank, size, name, version, cluster, host, process id, the rank's
                // challenge, its proof of the secret
-  kSet,        // key, value
+  kSet,        // key, value; ignored if the key is there
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
   kStatus,     // request; answered by kProgress

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "backend/cuda/plans/convolution.h"
@@ -21,9 +22,11 @@ namespace {
 
 using backend::cuda::Candidate;
 using backend::cuda::CandidateTimer;
+using backend::cuda::ConvolutionPlanner;
 using backend::cuda::ConvolutionProblem;
 using backend::cuda::fastest;
 using backend::cuda::MatmulProblem;
+using backend::cuda::SharedPlans;
 using Pass = ConvolutionProblem::Pass;
 
 using test::contains;
@@ -265,6 +268,43 @@ TEST_CASE("tuning: planners of two devices without a folder make one choice") {
   CHECK(multiply(shared) == first_algorithm);
   CHECK(timer->names.size() == timed);
   CHECK(convolve(nullptr) != first_engine);
+}
+
+TEST_CASE("tuning: all processes of a job make and store the choice of the first") {
+  std::map<std::string, std::string> store;
+  const auto agree = [&store](const std::string& key, const std::string& choice) {
+    return store.emplace(key, choice).first->second;
+  };
+  // A process with a cache of its own; `agrees`: as a part of the job.
+  struct Process {
+    TemporaryFolder folder;
+    std::shared_ptr<NamedTimer> timer = std::make_shared<NamedTimer>();
+    std::string plan(const char* engine, const char* algorithm, SharedPlans::Agree agrees) {
+      backend::cuda::PlannerOptions convolutions;
+      backend::cuda::MatmulOptions products;
+      convolutions.timer = products.timer = timer;
+      convolutions.cache = products.cache = folder.path();
+      convolutions.shared = products.shared = std::make_shared<SharedPlans>(std::move(agrees));
+      timer->fast = engine;
+      const std::string found =
+          std::make_unique<ConvolutionPlanner>(convolutions)->plan(usual_convolution())->describe();
+      timer->fast = algorithm;
+      return found + "; " + make_matmul_planner(products)->plan(usual_product())->describe();
+    }
+  };
+  Process first, second, third;
+  const std::string chosen = first.plan("engine 0,", "2 KiB", agree);
+  CHECK(contains(chosen, "engine 0,"));
+  CHECK(contains(chosen, "2 KiB"));
+  CHECK(second.plan("engine 28,", "1 KiB", agree) == chosen);
+  // A choice that an earlier job has stored.
+  CHECK(third.plan("engine 28,", "1 KiB", {}) != chosen);
+  CHECK(third.plan("", "", agree) == chosen);
+  for (Process* process : {&first, &second, &third}) {
+    const std::size_t timed = process->timer->names.size();
+    CHECK(process->plan("engine 28,", "1 KiB", {}) == chosen);
+    CHECK(process->timer->names.size() == timed);
+  }
 }
 
 TEST_CASE("tuning: damaged files and files of something else are named, ignored and replaced") {

@@ -113,6 +113,29 @@ def two_processes_end_as_one(folder):
     assert found == expected, f"two processes: {found}, one process with both GPUs: {expected}"
 
 
+def processes_agree_on_engines(folder):
+    """Of two processes with caches of their own that find different engines fastest, both keep those of one."""
+    config = write_config(folder, "tuned", gpus=1, steps=2)
+    with open(config, encoding="utf-8") as file:
+        text = file.read().replace("lr_scaling", "autotune: true, lr_scaling")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(text)
+    caches = [os.path.join(folder, f"cache{rank}") for rank in range(2)]
+    mailbox, port = tempfile.mkdtemp(dir=folder), free_port()
+    workers = [Worker(config, rank, port, mailbox, {"TRAINER_CUDA_PLAN_CACHE": caches[rank], "TRAINER_FAKE_CUDNN_FASTEST": engine})
+               for rank, engine in enumerate(("28", "0"))]
+    with workers[0], workers[1]:
+        codes = [worker.end() for worker in workers]
+        assert codes == [0, 0], f"{codes}\n{workers[0].text()}\n{workers[1].text()}"
+    plans = []
+    for cache in caches:
+        plans.append({})
+        for entry in os.scandir(cache):
+            with open(entry.path, "rb") as file:
+                plans[-1][entry.name] = file.read()
+    assert plans[0] and plans[0] == plans[1], f"{len(plans[0])} and {len(plans[1])} choices differ"
+
+
 def survivor_names_the_killed(folder):
     host = re.escape(socket.gethostname())
     for killed, wait_per_op in ((1, "0"), (0, "0"), (1, "1")):
@@ -136,7 +159,7 @@ def survivor_names_the_killed(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for test in (two_processes_end_as_one, survivor_names_the_killed):
+        for test in (two_processes_end_as_one, processes_agree_on_engines, survivor_names_the_killed):
             test(folder)
             print(f"{test.__name__}: passed")
 

@@ -141,10 +141,13 @@ std::unique_ptr<ConvolutionPlan> ConvolutionPlanner::plan(const ConvolutionProbl
              to_string(problem), "; at most ", workspace_limit_, " bytes");
   std::unique_lock<std::mutex> tuning;
   if (timer_) tuning = lock_tuning();
-  std::unique_ptr<ConvolutionPlan> plan = load(problem, key);
-  if (!plan) {
-    plan = timer_ ? make_timed(problem) : make(problem);
-    if (cache_.enabled()) cache_.store(key, plan->to_text());
+  std::optional<std::string> stored = cache_.load(key);
+  std::unique_ptr<ConvolutionPlan> plan = read(problem, key, stored);
+  if (!plan) plan = timer_ ? make_timed(problem) : make(problem);
+  if (cache_.enabled()) {
+    const std::string text = stored ? *stored : plan->to_text();
+    const std::string kept = cache_.keep(key, text, stored);
+    if (kept != text) plan = from_text(kept, problem, device_);
   }
   if (timer_) plan->set_timed();
   return plan;
@@ -193,15 +196,16 @@ std::unique_ptr<ConvolutionPlan> ConvolutionPlanner::make_timed(
   return std::move(plans[fastest(candidates, *timer_)]);
 }
 
-// A stored plan that this cuDNN does not accept counts as none.
-std::unique_ptr<ConvolutionPlan> ConvolutionPlanner::load(const ConvolutionProblem& problem,
-                                                          const std::string& key) const {
-  const std::optional<std::string> stored = cache_.load(key);
+// A stored plan that this cuDNN does not accept counts as none and is cleared.
+std::unique_ptr<ConvolutionPlan> ConvolutionPlanner::read(
+    const ConvolutionProblem& problem, const std::string& key,
+    std::optional<std::string>& stored) const {
   if (!stored) return nullptr;
   try {
     return from_text(*stored, problem, device_);
   } catch (const DeviceError& error) {
     cache_.reject(key, error.what());
+    stored.reset();
     return nullptr;
   }
 }

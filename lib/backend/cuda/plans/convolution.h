@@ -111,8 +111,8 @@ class ConvolutionPlanner {
  private:
   std::unique_ptr<ConvolutionPlan> make(const ConvolutionProblem& problem) const;
   std::unique_ptr<ConvolutionPlan> make_timed(const ConvolutionProblem& problem) const;
-  std::unique_ptr<ConvolutionPlan> load(const ConvolutionProblem& problem,
-                                        const std::string& key) const;
+  std::unique_ptr<ConvolutionPlan> read(const ConvolutionProblem& problem, const std::string& key,
+                                        std::optional<std::string>& stored) const;
 
   CudnnDevice device_;
   PlanCache cache_;

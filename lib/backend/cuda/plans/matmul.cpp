@@ -260,12 +260,11 @@ class CublasPlanner final : public MatmulPlanner {
     const auto tuning = lock_tuning();
     const std::string key = concat("timed; cublasLt ", cublasLtGetVersion(), "; ", device_, "; ",
                                    to_string(problem), "; at most ", kMaxWorkspace, " bytes");
-    std::optional<Chosen> chosen = load(key);
-    if (!chosen) {
-      chosen = find_fastest(problem);
-      if (cache_.enabled()) cache_.store(key, to_text(*chosen));
-    }
-    return make(problem, *chosen, true);
+    const std::optional<std::string> stored = cache_.load(key);
+    std::optional<Chosen> chosen = stored ? from_text(*stored) : std::nullopt;
+    if (stored && !chosen) cache_.reject(key, "it is damaged");
+    if (!chosen) chosen = find_fastest(problem);
+    return make(problem, from_text(cache_.keep(key, to_text(*chosen), stored)).value(), true);
   }
 
  private:
@@ -353,14 +352,6 @@ class CublasPlanner final : public MatmulPlanner {
             [&product](const std::vector<void*>& memory, cudaStream_t stream) {
               product.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
             }};
-  }
-
-  std::optional<Chosen> load(const std::string& key) const {
-    const std::optional<std::string> stored = cache_.load(key);
-    if (!stored) return std::nullopt;
-    std::optional<Chosen> chosen = from_text(*stored);
-    if (!chosen) cache_.reject(key, "it is damaged");
-    return chosen;
   }
 
   Handle handle_;

@@ -48,17 +48,16 @@ std::optional<std::string> SharedPlans::find(const std::string& key) const {
   return found == plans_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void SharedPlans::add(const std::string& key, const std::string& plan) {
+std::string SharedPlans::add(const std::string& key, const std::string& plan) {
   const std::lock_guard lock(mutex_);
-  plans_[key] = plan;
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  return plans_[key] = agree_ ? agree_(key, plan) : plan;
 }
 
 std::optional<std::string> PlanCache::load(const std::string& key) const {
-  std::optional<std::string> plan = shared_ ? shared_->find(key) : std::nullopt;
-  if (plan || folder_.empty()) return plan;
-  plan = load_file(key);
-  if (plan && shared_) shared_->add(key, *plan);
-  return plan;
+  const std::optional<std::string> plan = shared_ ? shared_->find(key) : std::nullopt;
+  return plan || folder_.empty() ? plan : load_file(key);
 }
 
 std::optional<std::string> PlanCache::load_file(const std::string& key) const {
@@ -81,12 +80,14 @@ void PlanCache::reject(const std::string& key, const std::string& why) const {
   if (warn_) warn_(concat(make_path(key).string(), " is ignored and written anew: ", why));
 }
 
-void PlanCache::store(const std::string& key, const std::string& plan) const {
-  if (shared_) shared_->add(key, plan);
-  if (folder_.empty()) return;
-  const std::string rest = key + plan;
+std::string PlanCache::keep(const std::string& key, const std::string& plan,
+                            const std::optional<std::string>& loaded) const {
+  const std::string kept = shared_ ? shared_->add(key, plan) : plan;
+  if (folder_.empty() || loaded == kept) return kept;
+  const std::string rest = key + kept;
   write_file_atomic(make_path(key),
                     concat(kFormat, '\n', crc32c(to_bytes(rest)), '\n', key.size(), '\n', rest));
+  return kept;
 }
 
 }  // namespace trainer::backend::cuda

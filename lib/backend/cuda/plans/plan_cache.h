@@ -19,10 +19,15 @@ using Warn = std::function<void(const std::string&)>;
 // have one plan also where there is no folder. Thread-safe.
 class SharedPlans {
  public:
+  // `agree` is DeviceOptions::Cuda::agree.
+  using Agree = std::function<std::string(const std::string& key, const std::string& plan)>;
+  explicit SharedPlans(Agree agree = {}) : agree_(std::move(agree)) {}
   std::optional<std::string> find(const std::string& key) const;
-  void add(const std::string& key, const std::string& plan);
+  // Returns the plan that all devices of the job have for the key, the first one that was added.
+  std::string add(const std::string& key, const std::string& plan);
 
  private:
+  Agree agree_;
   mutable std::mutex mutex_;
   std::map<std::string, std::string> plans_;
 };
@@ -39,8 +44,11 @@ class PlanCache {
   // The plan stored under the key. None when there is none, or, with a warning, when its file is
   // damaged, or is another program's or another key's.
   std::optional<std::string> load(const std::string& key) const;
-  // Throws DataError when the file cannot be written.
-  void store(const std::string& key, const std::string& plan) const;
+  // Shares `plan` and returns the plan to use, which another process may have found. Stores that
+  // one unless it is what load() returned, `loaded`. Throws DataError when the file cannot be
+  // written, and PeerError.
+  std::string keep(const std::string& key, const std::string& plan,
+                   const std::optional<std::string>& loaded) const;
   // Warns that a plan that load() returned cannot be used.
   void reject(const std::string& key, const std::string& why) const;
 
