@@ -427,10 +427,27 @@ def transfer(check):
     return {"text": f"accuracy {accuracy_of(finished):.4f}, {finished['images_per_second']:.0f} images/s"}
 
 
+def large_tensors(check):
+    """A training step whose largest tensor has more than 2^31 elements ends as that of two replicas which have half of it each."""
+    case, batch, settings = check.size.large
+    losses = []
+    for replicas in (1, 2):
+        finished = train(check, ROOT / f"scripts/bench/{case}.yaml", f"large_tensors_{replicas}", "train.max_steps=1", *settings,
+                         "train.precision=bfloat16", f"train.batch_size={batch // replicas}", f"data.synthetic.train_samples={batch}",
+                         "evaluate.batch_size=16", "parallel.device=cuda", f"parallel.gpus={[0] * replicas}",
+                         TRAINER_CUDA_LARGE_TENSORS="1")
+        losses.append(next(iter(finished["metrics"].values()))["loss"])
+    text = f"{case}, {batch} samples: loss {losses[0]:.5f}, by halves {losses[1]:.5f}"
+    if abs(losses[0] - losses[1]) > 0.02 * losses[1]:
+        raise Failure(text)
+    return {"text": text}
+
+
 # Each step with its limit in seconds.
 STEPS = [(machine, 60), (devices, 60), (properties, 60), (conformance, 240), (training, 150), (telemetry, 10), (images, 30),
          (verify_resume, 60), (verify_replicas, 60), (two_runs, 60), (resume_elsewhere, 60), (ranks_shared, 120), (ranks, 120),
-         (engine, 120), (transfer, 120), (sanitizer, 120), (racecheck, 120), (synccheck, 120)]
+         (engine, 120), (transfer, 120), (sanitizer, 120), (racecheck, 120), (synccheck, 120),
+         (large_tensors, 120)]
 
 
 def missing_gpu():

@@ -25,6 +25,7 @@ class Size:
     verify_steps: int = 40
     speed: tuple = (("cnn", 64), ("cnn", 512), ("vgg16", 64), ("mobilenet_v2", 256), ("resnet50", 64), ("resnet50", 256))
     profiled: tuple = (("resnet50", 256), ("mobilenet_v2", 256), ("cnn", 512))
+    large: tuple = ("vgg16", 672, ("model.backbone.freeze=none",))  # case, batch, settings of large_tensors
     benchmark_seconds: float = 2
     images: int = 60000  # of the training that is measured, within 60 to 4000 steps
     min_steps: int = 60
@@ -39,5 +40,5 @@ SIZES = {
     "tiny": Size(conformance=("Dense*", "Softmax*"), ranks=("ReductionOptions: a loss of one rank*",),
                  engine=("Engine::check_equal*",), sanitized=("L2Penalty*",), raced=("L2Penalty*",), config="scripts/bench/cnn.yaml",
                  settings=("train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"), accuracy=0, verify_steps=4,
-                 speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
+                 large=("cnn", 8, ()), speed=(("cnn", 8),), profiled=(("cnn", 8),), benchmark_seconds=0.2, images=32, min_steps=4),
 }

@@ -60,7 +60,7 @@ def check_whole(build, folder):
     states = {name: step["state"] for name, step in steps.items()}
     expected = {"build", "machine", "devices", "properties", "training", "conformance", "engine", "sanitizer", "racecheck", "synccheck",
                 "ranks_shared", "ranks", "verify_resume", "verify_replicas", "two_runs", "resume_elsewhere", "images", "telemetry",
-                "transfer", "ceilings", "measure_cnn_8", "profile_cnn_8", "peers_cnn_8"}
+                "transfer", "large_tensors", "ceilings", "measure_cnn_8", "profile_cnn_8", "peers_cnn_8"}
     assert states == {name: "skipped" if name == "transfer" else "passed" for name in expected}, states
     report = json.loads((out / "report.json").read_text())
     assert report["gpus"] == [f"Fake CUDA device {i}" for i in range(4)], report
