@@ -169,6 +169,7 @@ TEST_CASE("run report: a run without rows of metrics has curves of its steps") {
   row.split = Split::kTrain;
   row.step = 3;
   row.loss = 2;
+  row.accuracy = 0;
   row.learning_rate = 0.5;
   row.images_per_second = 80;
   run.metrics.push_back(row);
