@@ -92,7 +92,7 @@ struct Gpu {
   int major = 0, minor = 0;       // compute capability
   std::int64_t memory_bytes = 0;  // memory of the device
   std::int64_t multiprocessors = 0;
-  int number = 0;  // the number among all GPUs of this machine, from 0
+  int number = 0;           // the number among all GPUs of this machine, from 0
   std::string faults = {};  // the faults that NVML has counted; "" if there are none
 };
 struct GpuList {
