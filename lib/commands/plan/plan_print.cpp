@@ -110,7 +110,7 @@ std::size_t find_block_end(const std::string& name) {
   for (const std::string_view prefix : {"layer", "pool", "blocks.", "features.", "stages."}) {
     if (name.compare(start, prefix.size(), prefix) != 0) continue;
     const std::size_t end = skip_digits(name, start + prefix.size());
-    if (end == start + prefix.size()) return 0;
+    if (end == start + prefix.size()) continue;
     for (const std::string_view between : {".blocks.", ".layers.", "."}) {
       if (name.compare(end, between.size(), between) != 0) continue;
       const std::size_t second = skip_digits(name, end + between.size());
