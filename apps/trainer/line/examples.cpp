@@ -114,8 +114,7 @@ constexpr struct {
      "  WEIGHTS_DIR=/data/weights trainer weights resnet50 vgg16\n"},
     {"devices",
      "  trainer devices\n"
-     "  trainer devices --json\n"
-     "  trainer devices --check\n"},
+     "  trainer devices --json\n"},
 };
 
 constexpr const char* kFirstSteps =
