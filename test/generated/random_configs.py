@@ -1,6 +1,7 @@
 """Draws configs over all keys of the schema, for a drawn data set. Needs no packages."""
 
 import re
+import socket
 
 from random_models import RandomModel
 from random_values import OMIT, RandomValues, merge_alternatives
@@ -100,6 +101,8 @@ class RandomConfig:
             "parallel.collective": lambda: "nccl" if draw.random() < 0.1 else
             draw.choice(["auto", "ring", "tree", "bcube", "halving_doubling"]),
             "parallel.timeout": pick("60 seconds", "1 second", "30.5 seconds", "604800 seconds", "3 steps"),
+            # Each drawn job is one process.
+            "parallel.require_cluster": pick(1), "parallel.hosts": pick(socket.gethostname()),
             "optimizer.accumulate": pick(1, 2, 3), "optimizer.clip_value": pick(1e-3, 0.1, 10),
             "optimizer.clip_norm": pick(1e-3, 0.1, 10), "optimizer.global_clip_norm": pick(1e-3, 0.1, 10),
             "optimizer.learning_rate_multiplier.match": lambda: "*" if draw.random() < 0.8 else
