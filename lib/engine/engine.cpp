@@ -138,7 +138,7 @@ bool uses_batch_statistics(const graph::Graph& model) {
 
 Engine::Engine(const graph::Graph& model, const config::Config& config,
                std::vector<std::unique_ptr<backend::Backend>> backends, Use use,
-               cluster::Communicator* workers)
+               cluster::Communicator* workers, Misfit misfit)
     : workers_(workers),
       evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
@@ -163,7 +163,7 @@ Engine::Engine(const graph::Graph& model, const config::Config& config,
       if (!group_.empty()) group_[index]->abort(handled_message());
     });
   } catch (const backend::DoesNotFit& error) {
-    if (use != Use::kTrain) throw;
+    if (use != Use::kTrain || misfit == Misfit::kReport) throw;
     close_replicas();  // frees their memory, so that the message can name the batch that fits
     throw backend::DoesNotFit(explain_misfit(model, config, backends_, error.what()));
   }

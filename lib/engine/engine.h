@@ -70,13 +70,19 @@ struct StepResult {
   double gradient_norm = 0;        // backend::CallResult::gradient_norm
 };
 
+// What the constructor of Engine does for training with a batch that does not fit the devices.
+enum class Misfit {
+  kExplain,  // its error names the largest batch that fits, which it finds with further engines
+  kReport    // its error has the reason alone
+};
+
 class Engine {
  public:
   // Makes one replica per backend. `workers` connects processes with equally many replicas, and
-  // must outlive this object; null: this process is alone.
+  // must outlive this object; null: this process is alone. Throws backend::DoesNotFit.
   Engine(const graph::Graph& model, const config::Config& config,
          std::vector<std::unique_ptr<backend::Backend>> backends, Use use,
-         cluster::Communicator* workers = nullptr);
+         cluster::Communicator* workers = nullptr, Misfit misfit = Misfit::kExplain);
   ~Engine();
 
   std::int64_t count() const { return std::ssize(replicas_); }

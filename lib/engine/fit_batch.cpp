@@ -60,7 +60,7 @@ backend::MemoryReport planned_memory(
     const graph::Graph& model, config::Config config, std::int64_t samples,
     const std::function<std::vector<std::unique_ptr<backend::Backend>>()>& plan) {
   config.train.batch_size = samples;
-  const Engine engine(model, config, plan(), Use::kTrain);
+  const Engine engine(model, config, plan(), Use::kTrain, nullptr, Misfit::kReport);
   backend::MemoryReport one = engine.memory();
   const std::int64_t count = engine.count();
   for (std::int64_t* part : {&one.variables, &one.gradients, &one.activations, &one.derived,
