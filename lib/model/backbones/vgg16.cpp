@@ -18,14 +18,15 @@ void add_dense(LayerList& list, const std::string& name, std::int64_t units,
 
 // The classifiers of torchvision and timm have dropout too.
 void add_top(LayerList& list, Variant variant, std::int64_t classes) {
-  struct Names {
+  struct TopNames {
     const char *first, *first_drop, *second, *second_drop, *logits;
   };
-  const Names names =
-      variant == Variant::kKeras ? Names{"fc1", nullptr, "fc2", nullptr, "predictions"}
+  const TopNames names =
+      variant == Variant::kKeras ? TopNames{"fc1", nullptr, "fc2", nullptr, "predictions"}
       : variant == Variant::kTimm
-          ? Names{"pre_logits.fc1", "pre_logits.drop", "pre_logits.fc2", "head.drop", "head.fc"}
-          : Names{"classifier.0", "classifier.2", "classifier.3", "classifier.5", "classifier.6"};
+          ? TopNames{"pre_logits.fc1", "pre_logits.drop", "pre_logits.fc2", "head.drop", "head.fc"}
+          : TopNames{"classifier.0", "classifier.2", "classifier.3", "classifier.5",
+                     "classifier.6"};
   list.begin_head();
   list.add("flatten", config::FlattenLayer{});
   add_dense(list, names.first, 4096, config::Activation::kRelu);
