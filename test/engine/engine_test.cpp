@@ -286,9 +286,9 @@ TEST_CASE("Engine::times: the time of frozen layers is part of the forward phase
   REQUIRE(engine.replica().prefix() != nullptr);
   const std::vector<std::uint8_t> images(static_cast<std::size_t>(kCount * 32 * 32 * 3), 7);
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(kCount), 1);
-  // The smallest of several, which no other process on the machine has lengthened.
+  // The smallest of as many as it takes until no other process on the machine has lengthened them.
   double with_prefix = 1e9, without = 1e9;
-  for (std::uint64_t update = 1; update <= 8; ++update) {
+  for (std::uint64_t update = 1; update <= 100 && with_prefix <= 2 * without; ++update) {
     engine.step({kCount, images.data(), false, labels.data()}, make_scalars(kCount, update));
     with_prefix = std::min(with_prefix, engine.times()[0].forward);
     const auto* from = static_cast<const char*>(engine.read_features(kCount));
@@ -297,7 +297,9 @@ TEST_CASE("Engine::times: the time of frozen layers is part of the forward phase
     without = std::min(without, engine.times()[0].forward);
   }
   // The reference backend's calls run one after the other on its thread, which times each alone.
-  if (engine.times()[0].measured && !test::uses_reference_backend()) CHECK(with_prefix > without);
+  if (engine.times()[0].measured && !test::uses_reference_backend()) {
+    CHECK(with_prefix > 2 * without);
+  }
 }
 
 TEST_CASE("Engine::check_equal: the error of a variable that differs has its name and rank") {
