@@ -63,11 +63,11 @@ double find_begin(const Operation& op) {
   return begins;
 }
 
-// Without the lock. Returns the text of the exception that the operation threw, or an empty text.
-std::string execute(Operation& op, double began) {
-  std::string failure;
+// Without the lock. An exception is kept in the operation: a text on the stack of the host thread
+// would race with whatever had been in its place.
+void execute(Operation& op, double began) {
   running_since = began;
-  op.fiber->run([&op, &failure] {
+  op.fiber->run([&op] {
     op.submitted.acquire();
     for (const OperationPtr& on : op.before) on->finished.acquire();
     if (op.work->run) {
@@ -75,13 +75,13 @@ std::string execute(Operation& op, double began) {
       try {
         op.work->run();
       } catch (const std::exception& e) {
-        failure = e.what();
+        op.failure = e.what();
+        op.failed.store(true, std::memory_order_relaxed);
       }
       running_operation = nullptr;
     }
     op.finished.release();
   });
-  return failure;
 }
 
 void finish(World& w, const OperationPtr& op, double began) {
@@ -112,13 +112,13 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
   ++w.running;
   const double began = find_begin(*op);
   lock.unlock();
-  const std::string failure = execute(*op, began);
+  execute(*op, began);
   lock.lock();
   --w.running;
-  if (!failure.empty()) {
+  if (op->failed.load(std::memory_order_relaxed)) {
     op->finished.acquire();  // the text was made by the operation
     make_sticky(w, op->work->device, cudaErrorLaunchFailure,
-                "'" + op->work->name + "' failed: " + failure);
+                "'" + op->work->name + "' failed: " + op->failure);
   }
   const Unwatched unwatched;
   if (op->work->complete) op->work->complete();
