@@ -508,7 +508,7 @@ TEST_CASE("make_cuda_collective fails on all ranks where only some ranks share a
 
 TEST_CASE("~CudaStream waits for its device when the current device of the thread has failed") {
   const FakeMachine machine;
-  bool done = false;
+  std::atomic<bool> done = false;
   std::thread([&done] {
     auto stream = std::make_unique<CudaStream>(1, std::make_shared<DeviceCollectives>());
     {
@@ -518,9 +518,9 @@ TEST_CASE("~CudaStream waits for its device when the current device of the threa
     const DeviceGuard own(0);
     fake::fail("cudaMalloc", 1, "cudaErrorIllegalAddress");
     CHECK_THROWS_AS(allocate_device(0, 1), DeviceError);
-    CHECK_FALSE(done);
+    CHECK_FALSE(done.load());
     stream.reset();
-    CHECK(done);
+    CHECK(done.load());
   }).join();
 }
 

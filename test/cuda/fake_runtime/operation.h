@@ -48,9 +48,8 @@ struct Operation {
   std::size_t missing = 0;               // those of `before` that are not done yet
   bool done = false;
   SyncPoint submitted, finished;
-  // Whether `run` has thrown an exception, and its text, which is read after finished.acquire().
-  std::atomic<bool> failed = false;
-  std::string failure;
+  std::atomic<bool> failed = false;  // `run` has thrown an exception
+  std::string failure;               // its text, which is read after finished.acquire()
   // The device's time in seconds, by a model that neither the machine nor the seed changes: an
   // operation begins when the host had submitted it and all that it comes after had ended.
   double submitted_at = 0, ends = 0;
