@@ -42,6 +42,7 @@ TESTS = {
     "operations": [
         ("release", "trainer_cuda_fake", BACKEND, "Preprocess*,Dense*,Pool: windows*,GlobalPool*,"
          "BatchNorm: activations*,BatchNorm: other*,FoldBatchNorm*,Add and Concat*,ZeroPad*,Dropout: any*,recompute*,"
+         "Attention*,PrependTokens*,"
          "training_graph: gradients*,Conv: activations match*,Conv: groups*,Conv: the gradient of a kernel*,layers: *,"
          "ZeroGradient*,residual block*", "", FAKE),
     ],

@@ -1,9 +1,10 @@
 // The vocabulary of the graph: the closed set of ops. Each op is a struct of attributes and rules
 // in graph/ops/; the comment of a struct lists inputs -> outputs.
 //
-// Images are [batch, height, width, channels]. Kernels of convolutions are
-// [kh, kw, in / groups, out]; a depthwise kernel has groups = in and out = in * multiplier, which
-// are the same bytes as Keras's [kh, kw, in, multiplier]. Kernels of dense layers are [in, units].
+// Images are [batch, height, width, channels], tokens [batch, tokens, channels]. Kernels of
+// convolutions are [kh, kw, in / groups, out]; a depthwise kernel has groups = in and out = in *
+// multiplier, which are the same bytes as Keras's [kh, kw, in, multiplier]. Kernels of dense layers
+// are [in, units].
 //
 // To add an op, add its struct to graph/ops/ and to the variant. The compiler and the linker then
 // name the rules (graph/rules.h) and the lowerings that are missing.
@@ -14,6 +15,7 @@
 
 #include "graph/ops/activation.h"
 #include "graph/ops/add.h"
+#include "graph/ops/attention.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/class_rank.h"
 #include "graph/ops/concat.h"
@@ -28,6 +30,7 @@
 #include "graph/ops/preprocess.h"
 #include "graph/ops/reshape.h"
 #include "graph/ops/softmax.h"
+#include "graph/ops/tokens.h"
 #include "graph/ops/up_sample.h"
 #include "graph/ops/update.h"
 #include "graph/ops/zero_gradient.h"
@@ -40,9 +43,9 @@ using Op =
                  DenseBackwardWeights, Pool, PoolBackward, GlobalPool, GlobalPoolBackward, Activate,
                  ActivateBackward, Softmax, SoftmaxBackward, BatchNorm, BatchNormBackward,
                  UpdateStatistics, BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm,
-                 GroupNorm, GroupNormBackward, Dropout, Multiply, AddBias, SumProduct, UpSample,
-                 UpSampleBackward, Add, Concat, Slice, Reshape, ZeroPad, Crop, Loss, ClassRank,
-                 L2Penalty, ZeroGradient, Update>;
+                 GroupNorm, GroupNormBackward, Attention, AttentionBackward, PrependTokens, Dropout,
+                 Multiply, AddBias, SumProduct, UpSample, UpSampleBackward, Add, Concat, Slice,
+                 Reshape, ZeroPad, Crop, Loss, ClassRank, L2Penalty, ZeroGradient, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

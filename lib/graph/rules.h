@@ -12,7 +12,7 @@
 //       do not count. Called if a gradient of output 0 is given and one of an input is wanted.
 //   std::int64_t flops(const NodeShapes& shapes) const;
 //       Floating-point operations of one sample, two per multiply-accumulate. It is 0 for all but
-//       convolutions and dense layers: memory limits the other ops, not arithmetic.
+//       convolutions, dense layers and attention: memory limits the other ops, not arithmetic.
 //   int alias(int output) const;
 //       The index of the input whose memory the output shares, or -1.
 //

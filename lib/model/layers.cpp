@@ -177,6 +177,10 @@ ValueId add(const config::GlobalMaxPoolLayer& layer, LayerSite& site) {
 ValueId add(const config::DenseLayer& layer, LayerSite& site) {
   expect_positive(site, "units", layer.units);
   const ValueId x = only_input(site);
+  if (const Shape& shape = site.graph[x].shape; shape.rank() == 4) {
+    fail(site, "expects [batch, features], but its input is ", to_string(shape),
+         "; put flatten or global_average_pool before it");
+  }
   const std::int64_t features = count_channels(site, x);
   const Fans fans{static_cast<double>(features), static_cast<double>(layer.units)};
   const ValueId kernel = parameter(site, "kernel", {features, layer.units}, fans,

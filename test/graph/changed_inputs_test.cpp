@@ -27,7 +27,8 @@ Window window(std::int64_t size, std::int64_t stride = 1, std::int64_t pad = 0) 
 }
 
 const Activation kRelu{Activation::Kind::kRelu, 0};
-const Typed kImage = f32({kBatch, 8, 9, 4}), kChannels = f32({4}), kRow = f32({kBatch, 4});
+const Typed kImage = f32({kBatch, 8, 9, 4}), kChannels = f32({4}), kRow = f32({kBatch, 4}),
+            kTokens = f32({kBatch, 7, 4});
 
 std::vector<Case> windows() {
   const Shape image{kBatch, 8, 9, 4};
@@ -61,6 +62,13 @@ std::vector<Case> rows_and_elements() {
       {Dense{true, {}}, {kRow, f32({4, 6}), f32({6})}},
       {DenseBackwardData{4}, {f32({kBatch, 6}), f32({4, 6})}},
       {DenseBackwardWeights{true}, {kRow, f32({kBatch, 6})}},
+      {DenseBackwardWeights{false}, {kTokens, kTokens}},
+      {Attention{3, true}, {f32({kBatch, 7, 36})}},
+      {AttentionBackward{3},
+       {f32({kBatch, 7, 36}), f32({kBatch, 7, 12}), f32({kBatch, 3, 7}), f32({kBatch, 7, 12})}},
+      {PrependTokens{}, {kTokens, f32({2, 4})}},
+      {ZeroPad{1, 2, 0, 0}, {kTokens}},
+      {Crop{1, 2, 0, 0}, {kTokens}},
       {Activate{kRelu}, {kRow}},
       {ActivateBackward{kRelu}, {kRow, kRow}},
       {Softmax{}, {kRow}},

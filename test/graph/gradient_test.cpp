@@ -225,6 +225,33 @@ TEST_CASE("differentiate: Add, Concat, Reshape and ZeroPad move gradients back")
     CHECK(rule.emitted() == "crop");
     CHECK(std::get<Crop>(rule.graph.nodes[1].op).right == 4);
   }
+  SUBCASE("crop") {
+    rule.run(Crop{1, 2, 3, 0}, {x});
+    CHECK(rule.emitted() == "zero_pad");
+    CHECK(std::get<ZeroPad>(rule.graph.nodes[1].op).left == 3);
+  }
+}
+
+TEST_CASE("differentiate: Attention keeps the log-sums of its rows, and PrependTokens cuts dy") {
+  Rule rule;
+  SUBCASE("attention") {
+    rule.run(Attention{2}, {rule.value("qkv", {kBatch, 7, 36})});
+    CHECK(rule.emitted() == "attention_backward");
+    CHECK(std::get<Attention>(rule.graph.nodes[0].op).log_sums);
+    CHECK(rule.graph.nodes[0].outputs.size() == 2);
+    CHECK(rule.graph[rule.graph.nodes[0].outputs[1]].shape == Shape{kBatch, 2, 7});
+  }
+  SUBCASE("tokens and first tokens") {
+    rule.run(PrependTokens{}, {rule.value("x", {kBatch, 7, 4}), rule.parameter("first", {2, 4})});
+    CHECK(rule.emitted() == "crop crop sum_product");
+    CHECK(std::get<Crop>(rule.graph.nodes[1].op).top == 2);
+    CHECK(std::get<Crop>(rule.graph.nodes[2].op).bottom == 7);
+  }
+  SUBCASE("first tokens alone are trained") {
+    rule.run(PrependTokens{}, {rule.value("x", {kBatch, 7, 4}), rule.parameter("first", {2, 4})},
+             {false, true});
+    CHECK(rule.emitted() == "crop sum_product");
+  }
 }
 
 TEST_CASE(

@@ -51,6 +51,8 @@ TEST_CASE("describe writes attributes of ops in short form, without defaults") {
   CHECK(describe(GroupNorm{4, false, 0.5f}) == "groups 4 epsilon 0.5");
   CHECK(describe(GroupNorm{1, true, 0.5f}) == "of pixels epsilon 0.5");
   CHECK(describe(UpSample{UpSample::Kind::kNearest, 2, 3}) == "nearest 2x3");
+  CHECK(describe(Attention{6, true}) == "heads 6 log_sums");
+  CHECK(describe(AttentionBackward{6}) == "heads 6");
   CHECK(describe(L2Penalty{0.5f, 0.25f}) == "factor 0.5 l1 0.25");
 }
 

@@ -86,6 +86,10 @@ TEST_CASE("infer: Dense has the type of the input, and float32 for gradients of 
   CHECK(shape(Dense{true, {}}, {x, kernel, f32({3})}) == "[batch, 3] bfloat16");
   CHECK(shape(DenseBackwardData{5}, {dy, kernel}) == "[batch, 5] float32");
   CHECK(shape(DenseBackwardWeights{true}, {x, dy}) == "[5, 3] float32 [3] float32");
+  const Typed tokens = f32({kBatch, 7, 5}), dtokens = f32({kBatch, 7, 3});
+  CHECK(shape(Dense{}, {tokens, kernel}) == "[batch, 7, 3] float32");
+  CHECK(shape(DenseBackwardData{5}, {dtokens, kernel}) == "[batch, 7, 5] float32");
+  CHECK(shape(DenseBackwardWeights{false}, {tokens, dtokens}) == "[5, 3] float32");
 }
 
 TEST_CASE("infer: Pool and GlobalPool have the shapes forward and backward") {
@@ -184,6 +188,30 @@ TEST_CASE("infer: Concat, Slice, Reshape, ZeroPad and Crop have their shapes") {
   CHECK(shape(Reshape{{kBatch, 288}}, {kImage}) == "[batch, 288] float32");
   CHECK(shape(ZeroPad{1, 2, 3, 4}, {kImage}) == "[batch, 11, 16, 4] float32");
   CHECK(shape(Crop{1, 2, 3, 4}, {kImage}) == "[batch, 5, 2, 4] float32");
+  CHECK(shape(ZeroPad{1, 2, 0, 0}, {f32({kBatch, 7, 4})}) == "[batch, 10, 4] float32");
+  CHECK(shape(Crop{1, 2, 0, 0}, {f32({kBatch, 7, 4})}) == "[batch, 4, 4] float32");
+}
+
+TEST_CASE("infer: Attention and PrependTokens have the shapes forward and backward") {
+  const Typed qkv = bf16({kBatch, 7, 36}), y = bf16({kBatch, 7, 12}), sums = f32({kBatch, 3, 7});
+  CHECK(shape(Attention{3}, {qkv}) == "[batch, 7, 12] bfloat16");
+  CHECK(shape(Attention{3, true}, {qkv}) == "[batch, 7, 12] bfloat16 [batch, 3, 7] float32");
+  CHECK(shape(AttentionBackward{3}, {qkv, y, sums, y}) == "[batch, 7, 36] bfloat16");
+  CHECK(shape(PrependTokens{}, {y, f32({2, 12})}) == "[batch, 9, 12] bfloat16");
+}
+
+TEST_CASE("flops: a product of each token counts, and Attention backward 2.5 times forward") {
+  Graph graph;
+  const auto value = [&](Shape shape) {
+    return graph.add_value({"", std::move(shape), DType::kFloat32, Role::kActivation, {}});
+  };
+  const ValueId x = value({kBatch, 7, 4});
+  const ValueId qkv = graph.add1(Dense{}, {x, value({4, 36})}, "a", {});
+  const auto y = graph.add(Attention{3, true}, {qkv}, "b", {});
+  graph.add1(AttentionBackward{3}, {qkv, y[0], y[1], y[0]}, "c", {});
+  CHECK(flops(graph, graph.nodes[0]) == 2 * 7 * 4 * 36);
+  CHECK(flops(graph, graph.nodes[1]) == 4 * 7 * 7 * 12);
+  CHECK(flops(graph, graph.nodes[2]) == 10 * 7 * 7 * 12);
 }
 
 TEST_CASE("infer: Loss is float32, and its gradient has the type of the logits") {
@@ -230,9 +258,14 @@ TEST_CASE("infer: the errors of wrong shapes describe what was expected and what
         "layer: groups: 3 does not divide the 64 channels of the input [batch, 3, 3, 64]");
   CHECK(wrong(Conv{window(3), 2, false, {}}, {tiny, f32({3, 3, 32, 9})}) ==
         "layer: groups: 2 does not divide the 9 filters");
-  CHECK(wrong(Dense{false, {}}, {tiny, f32({64, 8})}) ==
-        "layer: expects [batch, features], but its input is [batch, 3, 3, 64]; put flatten or "
-        "global_average_pool before it");
+  CHECK(wrong(Dense{false, {}}, {f32({kBatch}), f32({64, 8})}) ==
+        "layer: expects [batch, ..., features], but its input is [batch]");
+  CHECK(wrong(Attention{5}, {f32({kBatch, 7, 36})}) ==
+        "layer: heads: 5 does not divide the 12 channels of its tokens");
+  CHECK(wrong(Attention{}, {flat}) ==
+        "layer: expects [batch, tokens, 3 * channels], but its input is [batch, 10]");
+  CHECK(wrong(PrependTokens{}, {f32({kBatch, 7, 12}), f32({2, 11})}) ==
+        "layer: first tokens is [2, 11], expected [2, 12]");
   CHECK(wrong(Dense{false, {}}, {flat, f32({9, 8})}) ==
         "layer: kernel is [9, 8], expected [10, units] for the input [batch, 10]");
   CHECK(wrong(Dense{true, {}}, {flat, f32({10, 8}), f32({7})}) ==

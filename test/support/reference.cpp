@@ -152,10 +152,14 @@ void evaluate(const graph::ZeroGradient&, const Site& s) {
 
 void evaluate(const graph::Reshape&, const Site& s) { s.out(0).data = s.in(0).data; }
 
-// Calls f(element of the small image, element of the large one).
+// Calls f(element of the small image, element of the large one). Tokens are an image of one column.
 template <class F>
 void rectangle(const Shape& small, const Shape& large, std::int64_t top, std::int64_t left,
                const F& f) {
+  if (small.rank() == 3) {
+    const auto image = [](const Shape& x) { return Shape{x[0], x[1], 1, x[2]}; };
+    return rectangle(image(small), image(large), top, left, f);
+  }
   for (std::int64_t i = 0; i < small.elements(); ++i) {
     const std::int64_t c = i % small[3], x = i / small[3] % small[2];
     const std::int64_t y = i / (small[3] * small[2]) % small[1];

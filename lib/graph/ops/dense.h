@@ -6,7 +6,7 @@
 
 namespace trainer::graph {
 
-// x [batch, in], kernel [in, units], [bias [units]] -> y [batch, units]
+// x [batch, ..., in], kernel [in, units], [bias [units]] -> y [batch, ..., units]
 struct Dense {
   bool bias = false;
   Activation activation;
@@ -19,7 +19,7 @@ struct Dense {
   int alias(int) const { return -1; }
 };
 
-// dy, kernel -> dx [batch, inputs]
+// dy, kernel -> dx [batch, ..., inputs]
 struct DenseBackwardData {
   std::int64_t inputs = 0;
 

@@ -228,9 +228,11 @@ class Writer {
   }
 
   void add(const graph::Dense& op) {
-    std::string x = emit("MatMul", {name(in(0)), persistent(in(1))});
+    std::string x = image(in(0)) ? to_nhwc(name(in(0))) : name(in(0));
+    x = emit("MatMul", {x, persistent(in(1))});
     if (op.bias) x = emit("Add", {x, persistent(in(2))});
-    set(activated(op.activation, x));
+    x = activated(op.activation, x);
+    set(image(out()) ? to_nchw(x) : x);
   }
 
   void add(const graph::Pool& op) {
@@ -294,9 +296,10 @@ class Writer {
     std::string x = name(in(0));
     Ints shape = graph_[in(0)].shape.dims();
     if (image(in(0))) shape = {0, shape[3], shape[1], shape[2]};
-    if (op.per_pixel && op.groups > 1) reject();
+    const bool tokens = shape.size() == 3;
+    if ((op.per_pixel || tokens) && op.groups > 1) reject();
     const bool split = !op.per_pixel;
-    const Ints axes{split ? 2 : 1};
+    const Ints axes{split || tokens ? 2 : 1};
     if (split) x = emit("Reshape", {x, integers({0, op.groups, -1})});
     const auto mean = [&](const std::string& of) {
       return emit("ReduceMean", {of}, {attribute("axes", axes)});
@@ -363,8 +366,49 @@ class Writer {
   }
 
   void add(const graph::ZeroPad& op) {
-    const Ints pads{0, 0, op.top, op.left, 0, 0, op.bottom, op.right};
-    set(emit("Pad", {name(in(0)), integers(pads)}));
+    const Ints of_image{0, 0, op.top, op.left, 0, 0, op.bottom, op.right};
+    const Ints of_tokens{0, op.top, 0, 0, op.bottom, 0};
+    set(emit("Pad", {name(in(0)), integers(image(in(0)) ? of_image : of_tokens)}));
+  }
+
+  void add(const graph::Crop& op) {
+    const Shape& x = graph_[in(0)].shape;
+    Ints begins{op.top}, ends{x[1] - op.bottom}, axes{1};
+    if (image(in(0))) {
+      begins.push_back(op.left);
+      ends.push_back(x[2] - op.right);
+      axes = {2, 3};
+    }
+    set(emit("Slice", {name(in(0)), integers(begins), integers(ends), integers(axes)}));
+  }
+
+  // Takes the queries, keys and values of all heads as [1, batch, heads, tokens, channels].
+  void add(const graph::Attention& op) {
+    const Shape& y = graph_[out()].shape;
+    const std::int64_t channels = y[2] / op.heads;
+    const auto permuted = [&](const std::string& x, const Ints& order) {
+      return emit("Transpose", {x}, {attribute("perm", order)});
+    };
+    const std::string parts =
+        permuted(emit("Reshape", {name(in(0)), integers({-1, y[1], 3, op.heads, channels})}),
+                 {2, 0, 3, 1, 4});
+    const auto part = [&](std::int64_t i) {
+      return emit("Gather", {parts, integers({i})}, {attribute("axis", std::int64_t{0})});
+    };
+    const auto factor = static_cast<float>(1 / std::sqrt(static_cast<double>(channels)));
+    const std::string queries = emit("Mul", {part(0), constant({}, {factor})});
+    const std::string scores = emit("MatMul", {queries, permuted(part(1), {0, 1, 2, 4, 3})});
+    const std::string weights = emit("Softmax", {scores}, {attribute("axis", std::int64_t{-1})});
+    const std::string x = permuted(emit("MatMul", {weights, part(2)}), {0, 1, 3, 2, 4});
+    set(emit("Reshape", {x, integers({-1, y[1], y[2]})}));
+  }
+
+  void add(const graph::PrependTokens&) {
+    const std::string batch = emit("Gather", {emit("Shape", {name(in(0))}), integers({0})});
+    const std::string shape = emit("Concat", {batch, integers(graph_[in(1)].shape.dims())},
+                                   {attribute("axis", std::int64_t{0})});
+    const std::string first = emit("Expand", {persistent(in(1)), shape});
+    set(emit("Concat", {first, name(in(0))}, {attribute("axis", std::int64_t{1})}));
   }
 
   // Throws ConfigError for an op that ONNX cannot express.

@@ -26,7 +26,8 @@ bool is_float(const graph::Graph& graph, graph::ValueId id) {
   return graph[id].type == DType::kFloat32;
 }
 
-// Returns the float32 dense layers that are computed once forward and once backward.
+// Returns the float32 dense layers of one row per sample that are computed once forward and once
+// backward.
 Candidates find_candidates(const graph::Graph& graph, const CpuVariables& variables) {
   Candidates all;
   for (const graph::Node& node : graph.nodes) {
@@ -36,7 +37,8 @@ Candidates find_candidates(const graph::Graph& graph, const CpuVariables& variab
     ++layer.forward;
     layer.inputs = kernel.shape[0];
     layer.units = kernel.shape[1];
-    layer.fits = layer.fits && is_float(graph, node.inputs[0]) && is_float(graph, node.outputs[0]);
+    layer.fits = layer.fits && is_float(graph, node.inputs[0]) &&
+                 is_float(graph, node.outputs[0]) && graph[node.inputs[0]].shape.rank() == 2;
     layer.parameters.clear();
     for (std::size_t i = 1; i < node.inputs.size(); ++i) {
       layer.parameters.push_back(graph[node.inputs[i]].name);

@@ -13,7 +13,7 @@ void lower(const graph::Dense& op, Lowering& l) {
   problem.type = x.type;
   problem.result = y.type;
   problem.tf32 = l.tf32();
-  problem.m = x.n();
+  problem.m = x.rows();
   problem.n = y.c();
   problem.k = x.c();
   problem.bias = op.bias;
@@ -40,7 +40,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   MatmulProblem problem;
   problem.type = problem.result = dx.type;
   problem.tf32 = l.tf32();
-  problem.m = dy.n();
+  problem.m = dy.rows();
   problem.n = op.inputs;
   problem.k = dy.c();
   problem.transpose_b = true;
@@ -63,17 +63,17 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   problem.tf32 = l.tf32();
   problem.m = x.c();
   problem.n = dy.c();
-  problem.k = x.n();
+  problem.k = x.rows();
   problem.transpose_a = true;
   const std::shared_ptr<Matmul> plan = l.machine().matmuls->plan(problem);
   const BufferId workspace = l.scratch(plan->workspace_bytes());
-  const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.n(), dy.c())) : -1;
+  const BufferId sum_scratch = op.bias ? l.scratch(sum_rows_scratch(dy.rows(), dy.c())) : -1;
   if (op.bias) l.add_traffic(dy.bytes());
   l.emit(plan->describe(), [=](const CallContext& c) {
     plan->run(c.at(x.buffer), c.at(dy.buffer), nullptr, c.at(dkernel.buffer), c.at(workspace),
               c.stream);
     if (dbias < 0) return;
-    sum_rows(c.at(dy.buffer), dy.type, dy.n(), dy.c(), c.at<float>(dbias), c.at(sum_scratch),
+    sum_rows(c.at(dy.buffer), dy.type, dy.rows(), dy.c(), c.at<float>(dbias), c.at(sum_scratch),
              c.stream);
   });
 }
