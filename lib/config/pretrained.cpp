@@ -24,7 +24,8 @@ struct Pretrained {
   // file.
   const char* file;
   const char* no_top = "_notop";
-  std::int64_t side = 224;  // the height and width of the training images
+  std::int64_t side = 224;        // the height and width of the training images
+  const char* logits_layer = "";  // where it alone distinguishes the variants
 };
 
 constexpr auto kKeras = Backbone::Variant::kKeras;
@@ -37,8 +38,9 @@ constexpr Pretrained kPretrained[] = {
     {BackboneName::kVgg16, kKeras, "VGG16", "block1_conv1", PreprocessPreset::kCaffe,
      "vgg16_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kVgg16, kTorchvision, "vgg16", "features.0", PreprocessPreset::kTorch,
-     "vgg16-397923af.pth"},
-    {BackboneName::kVgg16, kTimm, "vgg16", "features.0", PreprocessPreset::kTorch, ""},
+     "vgg16-397923af.pth", "_notop", 224, "classifier.6"},
+    {BackboneName::kVgg16, kTimm, "vgg16", "features.0", PreprocessPreset::kTorch, "", "_notop",
+     224, "head.fc"},
     {BackboneName::kMobileNetV2, kKeras, "MobileNetV2", "expanded_conv_depthwise",
      PreprocessPreset::kTf, "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_%_224*.h5", "_no_top"},
     {BackboneName::kMobileNetV2, kTorchvision, "mobilenet_v2", "features.1.conv.0.0",
@@ -278,6 +280,10 @@ Backbone::Variant find_variant(const Backbone& backbone) {
 
 const char* first_block_layer(const Backbone& backbone) {
   return find_pretrained(backbone).first_block_layer;
+}
+
+const char* distinctive_logits_layer(const Backbone& backbone) {
+  return find_pretrained(backbone).logits_layer;
 }
 
 std::string imagenet_weight_file(const Backbone& backbone) {

@@ -22,6 +22,8 @@ Backbone::Variant find_variant(const Backbone& backbone);
 // Returns the first layer of the backbone's blocks. Variants of a name that share it have the same
 // names of all features, and the same network unless one of them is timm_tf.
 const char* first_block_layer(const Backbone& backbone);
+// Returns the layer of the logits where variants with the same features differ in it; else "".
+const char* distinctive_logits_layer(const Backbone& backbone);
 
 // Returns the name of the file that keras.applications or torchvision fetches for a backbone; "" if
 // there is none.

@@ -46,18 +46,23 @@ bool belongs_to(const std::string& tensor, const std::string& layer) {
   return above == layer || above.ends_with('/' + layer);
 }
 
-// Returns the variants whose names the file has; none for names of no variant.
+// Returns the variants whose names the file has, among them those of the classifier if the backbone
+// includes it; none for names of no variant.
 std::vector<Variant> find_variants_of_file(const Backbone& backbone, const std::string& file,
                                            const std::string& entry) {
   const std::vector<checkpoint::Tensor> tensors = read_shapes(file, entry);
+  const auto has_layer = [&](const std::string& layer) {
+    return std::ranges::any_of(
+        tensors, [&](const checkpoint::Tensor& tensor) { return belongs_to(tensor.name, layer); });
+  };
   std::vector<Variant> variants;
   for (const Variant variant : list_variants(backbone.name)) {
     Backbone candidate = backbone;
     candidate.variant = variant;
-    const std::string layer = first_block_layer(candidate);
-    const bool is_found = std::ranges::any_of(
-        tensors, [&](const checkpoint::Tensor& tensor) { return belongs_to(tensor.name, layer); });
-    if (is_found) variants.push_back(variant);
+    if (!has_layer(first_block_layer(candidate))) continue;
+    const std::string logits = distinctive_logits_layer(candidate);
+    if (backbone.include_top && !logits.empty() && has_layer(logits)) return {variant};
+    variants.push_back(variant);
   }
   return variants;
 }

@@ -117,6 +117,32 @@ TEST_CASE("backbone.variant: names that fit networks of different padding are an
   CHECK(load(resnet + ", variant: timm").model.backbone->variant == Variant::kTimm);
 }
 
+TEST_CASE("backbone.variant of VGG16 follows the classifier in the file where it is included") {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const std::string& logits) {
+    const Path path = folder.path() / name;
+    test::write_state_dict(path, {{"features.0.weight", {1}, {1}}, {logits, {1}, {1}}});
+    return "name: vgg16, weights: '" + path.string() + "'";
+  };
+  const std::string torchvision = write("torchvision.safetensors", "classifier.6.weight");
+  const std::string timm = write("timm.safetensors", "head.fc.weight");
+  const auto load_top = [](const std::string& backbone) {
+    const std::string text = "model: {input: [32, 32, 3], backbone: {include_top: true, " +
+                             backbone + "}}\ndata: {format: image_folder, path: somewhere}\n";
+    return parse(text + std::string(kTrain)).config.model.backbone->variant;
+  };
+  CHECK(load_top(torchvision) == Variant::kTorchvision);
+  CHECK(load_top(timm) == Variant::kTimm);
+  CHECK(load_top(timm + ", variant: timm") == Variant::kTimm);
+  CHECK_THROWS_WITH_AS(load_top(timm + ", variant: torchvision"),
+                       doctest::Contains("model.backbone.variant: is torchvision, but "),
+                       ConfigError);
+  CHECK_THROWS_AS(load_top(torchvision + ", variant: timm"), ConfigError);
+  // Without the classifier, the two are one network.
+  CHECK(load(timm).model.backbone->variant == Variant::kTorchvision);
+  CHECK(load(torchvision + ", variant: timm").model.backbone->variant == Variant::kTimm);
+}
+
 TEST_CASE("backbone.variant: a variant that the backbone does not have is an error") {
   CHECK_THROWS_WITH_AS(load("name: densenet121, variant: timm_tf"),
                        doctest::Contains("there is no densenet121 of timm_tf here; its variants "

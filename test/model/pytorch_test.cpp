@@ -145,6 +145,8 @@ TEST_CASE("import_weights: the error of a file without a name of the backbone ha
                       "stages.0.norm0.weight") != std::string::npos);
   CHECK(densenet.find("Expected are the names of keras.applications.DenseNet121: "
                       "conv1_conv/kernel, ") != std::string::npos);
+  CHECK(densenet.find("model.backbone.variant is keras; its values for this backbone are keras, "
+                      "torchvision, timm") != std::string::npos);
   CHECK(import_error("mobilenet_v2", {one("encoder.0.weight")}).find("has no tensor") !=
         std::string::npos);
 }

@@ -405,6 +405,20 @@ std::string first_names(const std::vector<std::string>& names) {
   return join_first(names, kNames);
 }
 
+// Returns the sentence on the key that selects among the networks of the backbone's name, after
+// `start`; "" if there is one network.
+std::string describe_variant(const config::Model& model, const char* start) {
+  if (!model.backbone) return "";
+  std::vector<std::string> words;
+  for (const config::Backbone::Variant variant : config::list_variants(model.backbone->name)) {
+    words.emplace_back(spell(variant));
+  }
+  return words.size() < 2 ? ""
+                          : concat(start, "model.backbone.variant is ",
+                                   spell(config::find_variant(*model.backbone)),
+                                   "; its values for this backbone are ", join(words));
+}
+
 // Returns the error for a file of which no tensor fits the model, with the names that do.
 std::string describe_foreign_file(const graph::Graph& graph, const config::Model& model,
                                   const ImportReport& report) {
@@ -422,7 +436,7 @@ std::string describe_foreign_file(const graph::Graph& graph, const config::Model
                 model.backbone ? " of " + config::python_name(*model.backbone) : "", ": ",
                 first_names(expected),
                 is_keras ? "" : concat(", or in a state dict of PyTorch ", layer, ".weight"),
-                ". Give a file of this network");
+                ". Give a file of this network", describe_variant(model, ". "));
 }
 
 // Throws DataError if the file, which has `count` tensors, is not one of the model.
@@ -434,15 +448,16 @@ void check_import(const graph::Graph& graph, const config::Model& model, const I
   }
   if (!report.complete()) {
     throw DataError(report.path, Controls::kLines, "does not fit the model.\n", report.text(),
-                    guess(report, model), '\n', incomplete_advice(report, is_backbone_file(model)));
+                    guess(report, model), describe_variant(model, "\n"), '\n',
+                    incomplete_advice(report, is_backbone_file(model)));
   }
   if (!model.backbone) return;
   const std::vector<std::string> foreign = find_foreign_layers(*model.backbone, report.extra);
   if (foreign.empty()) return;
-  throw DataError(
-      report.path,
-      concat("is of another network than ", config::python_name(*model.backbone),
-             ", which lacks its layers ", first_names(foreign), "; give the file of this network"));
+  throw DataError(report.path,
+                  concat("is of another network than ", config::python_name(*model.backbone),
+                         ", which lacks its layers ", first_names(foreign),
+                         "; give the file of this network", describe_variant(model, ". ")));
 }
 
 // Reads and matches the weight file of the config, which exists.
