@@ -17,7 +17,7 @@ EXPECTED = {".txt", ".py", ".json"}  # of test/: lists of sources, expected text
 # of its own files, which a CMakeLists.txt lists), and where they count. A config key may be read anywhere, so that only
 # the files that declare and check it are fixed. An op is also used by layers, whose files are those of the row "layer".
 EXAMPLES = {
-    "layer": (["SeparableConvLayer"], "lib"),
+    "layer": (["SpatialDropoutLayer"], "lib"),
     "op": (["UpSample(Backward|Shape|Kernels)?", r"up_sample\w*"], "lib"),
     "fused op": (["DepthwiseChain(Kernels)?", "fuse_depthwise_chains", r"depthwise_chain\w*"], "lib"),
     "data format": (["kNpz", r"npz\.cpp"], "lib"),

@@ -31,7 +31,9 @@ TRAINER = os.environ.get("TRAINER", str(ROOT / "build/release/apps/trainer/train
 CLASSES = 61
 KEY = "model.backbone.variant"
 TIMM = {"mobilenet_v2": "mobilenetv2_100", "mobilenet_v3_small": "mobilenetv3_small_100",
-        "mobilenet_v3_large": "mobilenetv3_large_100"}
+        "mobilenet_v3_large": "mobilenetv3_large_100", "regnet_y_400mf": "regnety_004",
+        "regnet_y_800mf": "regnety_008", "regnet_y_1_6gf": "regnety_016", "regnet_y_3_2gf": "regnety_032",
+        "regnet_y_8gf": "regnety_080", "xception": "legacy_xception"}
 TORCHVISION = {"efficientnetv2_s": "efficientnet_v2_s", "resnet20_cifar": "resnet20", "resnet56_cifar": "resnet56"}
 
 

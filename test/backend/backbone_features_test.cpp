@@ -307,6 +307,11 @@ TEST_CASE("import_weights: state dicts of PyTorch give the logits of the variant
            {"resnet50", "transformers"},
            {"resnext50_32x4d", "torchvision"},
            {"resnet20_cifar", "torchvision"},
+           {"regnet_y_400mf", "torchvision"},
+           {"regnet_y_400mf", "timm"},
+           {"mobilenetv4_conv_small", "timm"},
+           {"mobilenetv4_conv_medium", "timm"},
+           {"xception", "timm"},
            {"convnext_tiny", "torchvision"},
            {"convnext_tiny", "timm"},
            {"convnext_tiny", "transformers"}}) {
@@ -341,10 +346,10 @@ TEST_CASE("cut_at_features: a model with its head computes Keras's features") {
   check_backbone("mobilenet_v3_small", true);
 }
 
-TEST_CASE("backbone: EfficientNet, MobileNetV3 and ConvNeXt compute Keras's features") {
+TEST_CASE("backbone: EfficientNet, MobileNetV3, ConvNeXt and Xception compute Keras's features") {
   for (const char* name :
        {"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
-        "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny"}) {
+        "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny", "xception"}) {
     check_backbone(name);
   }
 }

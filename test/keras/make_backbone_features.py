@@ -34,6 +34,7 @@ APPLICATIONS = {
     "mobilenet_v3_small": (keras.applications.MobileNetV3Small, {"include_preprocessing": False}),
     "mobilenet_v3_large": (keras.applications.MobileNetV3Large, {"include_preprocessing": False}),
     "convnext_tiny": (keras.applications.ConvNeXtTiny, {"include_preprocessing": False}),
+    "xception": (keras.applications.Xception, {"input_shape": (None, None, 3)}),  # SIZE is below its least
 }
 
 
@@ -106,7 +107,7 @@ def make(name):
         model = basic_resnet((2, 2, 2, 2) if name == "resnet18" else (3, 4, 6, 3))
     else:
         application, options = APPLICATIONS[name]
-        model = application(weights=None, include_top=False, input_shape=SIZE, **options)
+        model = application(weights=None, include_top=False, **{"input_shape": SIZE, **options})
     rows = []
     for layer in leaves(model.layers):
         label = "layer_normalization" if layer.name.startswith("layer_normalization") else layer.name

@@ -91,7 +91,7 @@ class Weights(unittest.TestCase):
         self.assertRegex(done.stdout, r"resnet50 +95  md5 +not downloaded")
         self.assertRegex(done.stdout, r"mobilenet_v2 +9  recorded +not downloaded")
         files = json.loads(self.trainer("weights", "--json").stdout)["files"]
-        self.assertEqual(len(files), 21)
+        self.assertEqual(len(files), 22)
         self.assertTrue(all(file["url"].startswith(self.mirror) for file in files))
         self.cache.mkdir(parents=True)
         (self.cache / RESNET50).write_bytes(b"")

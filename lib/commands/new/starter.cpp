@@ -344,12 +344,37 @@ Path folder_beside(const Path& data) {
 // MobileNetV2, or on a GPU ResNet50, and then by the operations per image.
 std::vector<config::Backbone::Name> list_backbones(bool on_cpu) {
   using enum config::Backbone::Name;
-  std::vector<config::Backbone::Name> names{
-      kMobileNetV2,      kMobileNetV3Small, kMobileNetV3Large, kEfficientNetB0,   kEfficientNetB1,
-      kEfficientNetV2B0, kEfficientNetB2,   kEfficientNetV2B1, kEfficientNetV2B2, kResNet18,
-      kEfficientNetB3,   kEfficientNetV2B3, kDenseNet121,      kResNet34,         kResNet50,
-      kResNeXt50,        kConvNeXtTiny,     kEfficientNetB4,   kResNet101,        kEfficientNetV2S,
-      kConvNeXtSmall,    kWideResNet50,     kResNet152,        kConvNeXtBase,     kVgg16};
+  std::vector<config::Backbone::Name> names{kMobileNetV2,
+                                            kMobileNetV3Small,
+                                            kMobileNetV3Large,
+                                            kEfficientNetB0,
+                                            kRegNetY400MF,
+                                            kEfficientNetB1,
+                                            kEfficientNetV2B0,
+                                            kRegNetY800MF,
+                                            kEfficientNetB2,
+                                            kEfficientNetV2B1,
+                                            kRegNetY1600MF,
+                                            kEfficientNetV2B2,
+                                            kResNet18,
+                                            kEfficientNetB3,
+                                            kEfficientNetV2B3,
+                                            kDenseNet121,
+                                            kRegNetY3200MF,
+                                            kResNet34,
+                                            kResNet50,
+                                            kResNeXt50,
+                                            kConvNeXtTiny,
+                                            kEfficientNetB4,
+                                            kResNet101,
+                                            kXception,
+                                            kRegNetY8GF,
+                                            kEfficientNetV2S,
+                                            kConvNeXtSmall,
+                                            kWideResNet50,
+                                            kResNet152,
+                                            kConvNeXtBase,
+                                            kVgg16};
   if (!on_cpu) {
     const auto first = std::ranges::find(names, kResNet50);
     std::rotate(names.begin(), first, first + 1);

@@ -72,7 +72,9 @@ constexpr struct {
     {Name::kEfficientNetV2B3, "tensorflow/keras-applications", "efficientnet_v2", 53, Kind::kMd5,
      "f6abf7b5849ac99a89b50dd3fd532856"},
     {Name::kEfficientNetV2S, "tensorflow/keras-applications", "efficientnet_v2", 83, Kind::kMd5,
-     "af0682fb74e8c54910f2d4393339c070"}};
+     "af0682fb74e8c54910f2d4393339c070"},
+    {Name::kXception, "tensorflow/keras-applications", "xception", 84, Kind::kMd5,
+     "b0042744bf5b25fce3cb969f33bebb97"}};
 
 WeightFile make_weight_file(std::size_t row, const config::Environment& environment) {
   const auto& entry = kFiles[row];

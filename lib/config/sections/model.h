@@ -97,7 +97,15 @@ struct Backbone {
     kEfficientNetV2B3,
     kEfficientNetV2S,
     kConvNeXtSmall,
-    kConvNeXtBase
+    kConvNeXtBase,
+    kRegNetY400MF,
+    kRegNetY800MF,
+    kRegNetY1600MF,
+    kRegNetY3200MF,
+    kRegNetY8GF,
+    kMobileNetV4Small,
+    kMobileNetV4Medium,
+    kXception
   };
   Name name = Name::kVgg16;        // required
   std::optional<Variant> variant;  // set in every config that was read; see find_variant()
@@ -162,7 +170,15 @@ constexpr auto spellings(Backbone::Name) {
                                                   {kEfficientNetV2B3, "efficientnetv2_b3"},
                                                   {kEfficientNetV2S, "efficientnetv2_s"},
                                                   {kConvNeXtSmall, "convnext_small"},
-                                                  {kConvNeXtBase, "convnext_base"}});
+                                                  {kConvNeXtBase, "convnext_base"},
+                                                  {kRegNetY400MF, "regnet_y_400mf"},
+                                                  {kRegNetY800MF, "regnet_y_800mf"},
+                                                  {kRegNetY1600MF, "regnet_y_1_6gf"},
+                                                  {kRegNetY3200MF, "regnet_y_3_2gf"},
+                                                  {kRegNetY8GF, "regnet_y_8gf"},
+                                                  {kMobileNetV4Small, "mobilenetv4_conv_small"},
+                                                  {kMobileNetV4Medium, "mobilenetv4_conv_medium"},
+                                                  {kXception, "xception"}});
 }
 constexpr auto spellings(Backbone::Variant) {
   using enum Backbone::Variant;

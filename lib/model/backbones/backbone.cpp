@@ -23,7 +23,8 @@ std::string hint(const std::string& pattern, const std::vector<std::string>& nam
 
 Network build_backbone(const config::Backbone& backbone, Image image, std::int64_t classes) {
   Network network;
-  for (const auto family : {vgg, resnet, densenet, inverted_residuals, convnext}) {
+  for (const auto family :
+       {vgg, resnet, densenet, inverted_residuals, convnext, regnet, mobilenet_v4, xception}) {
     network = family(backbone, image, classes);
     if (!network.layers.empty()) break;
   }

@@ -36,6 +36,9 @@ Network resnet(const config::Backbone& backbone, Image image, std::int64_t class
 Network densenet(const config::Backbone& backbone, Image image, std::int64_t classes);
 Network inverted_residuals(const config::Backbone& backbone, Image image, std::int64_t classes);
 Network convnext(const config::Backbone& backbone, Image image, std::int64_t classes);
+Network regnet(const config::Backbone& backbone, Image image, std::int64_t classes);
+Network mobilenet_v4(const config::Backbone& backbone, Image image, std::int64_t classes);
+Network xception(const config::Backbone& backbone, Image image, std::int64_t classes);
 
 // The position of a layer in Keras's model, if it differs from ours, as in ConvNeXt.
 struct KerasPlace {
