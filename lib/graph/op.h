@@ -29,6 +29,7 @@
 #include "graph/ops/pool.h"
 #include "graph/ops/preprocess.h"
 #include "graph/ops/reshape.h"
+#include "graph/ops/response_norm.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/tokens.h"
 #include "graph/ops/up_sample.h"
@@ -43,9 +44,10 @@ using Op =
                  DenseBackwardWeights, Pool, PoolBackward, GlobalPool, GlobalPoolBackward, Activate,
                  ActivateBackward, Softmax, SoftmaxBackward, BatchNorm, BatchNormBackward,
                  UpdateStatistics, BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm,
-                 GroupNorm, GroupNormBackward, Attention, AttentionBackward, PrependTokens, Dropout,
-                 Multiply, AddBias, SumProduct, UpSample, UpSampleBackward, Add, Concat, Slice,
-                 Reshape, ZeroPad, Crop, Loss, ClassRank, L2Penalty, ZeroGradient, Update>;
+                 GroupNorm, GroupNormBackward, ResponseNorm, ResponseNormBackward, Attention,
+                 AttentionBackward, PrependTokens, Dropout, Multiply, AddBias, SumProduct, UpSample,
+                 UpSampleBackward, Add, Concat, Slice, Reshape, ZeroPad, Crop, Loss, ClassRank,
+                 L2Penalty, ZeroGradient, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

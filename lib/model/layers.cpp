@@ -367,6 +367,17 @@ ValueId add(const config::LayerScaleLayer& layer, LayerSite& site) {
   return emit(site, graph::Multiply{}, {x, gamma});
 }
 
+ValueId add(const config::GlobalResponseNormLayer& layer, LayerSite& site) {
+  const ValueId x = only_input(site);
+  const std::int64_t channels = count_channels(site, x);
+  const config::Initializer zeros{config::Initializer::Kind::kZeros};
+  const ValueId gamma = vector_parameter(site, "gamma", channels, zeros);
+  const ValueId beta = vector_parameter(site, "beta", channels, zeros);
+  const ValueId factors = site.graph.add(graph::ResponseNorm{static_cast<float>(layer.epsilon)},
+                                         {x, gamma}, site.info.name, site.info.loc)[0];
+  return emit(site, graph::AddBias{}, {emit(site, graph::Multiply{}, {x, factors}), beta});
+}
+
 ValueId add(const config::ActivationLayer& layer, LayerSite& site) {
   const bool has_alpha = layer.function == config::Activation::kLeakyRelu ||
                          layer.function == config::Activation::kElu;

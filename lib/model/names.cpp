@@ -55,6 +55,9 @@ KindNames names(const config::SpatialDropoutLayer&) {
 }
 KindNames names(const config::DropPathLayer&) { return {"StochasticDepth", "stochastic_depth"}; }
 KindNames names(const config::LayerScaleLayer&) { return {"LayerScale", "layer_scale"}; }
+KindNames names(const config::GlobalResponseNormLayer&) {
+  return {"GlobalResponseNormalization", "global_response_normalization"};
+}
 // Groups are never in a model; see expand_layers().
 KindNames names(const config::RepeatLayer&) { return {"Repeat", "repeat"}; }
 KindNames names(const config::ResidualLayer&) { return {"Residual", "residual"}; }

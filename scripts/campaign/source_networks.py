@@ -55,7 +55,7 @@ def make_network(backbone, variant):
             module.running_mean.normal_(std=0.1)
             module.running_var.uniform_(0.5, 1)
     for name, parameter in model.named_parameters():
-        if name.endswith(("gamma", "layer_scale", "layer_scale_parameter")):
+        if name.endswith(("gamma", "layer_scale", "layer_scale_parameter")) or ".grn." in name:
             torch.nn.init.uniform_(parameter, 0.5, 1)
     return model
 

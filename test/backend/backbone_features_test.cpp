@@ -224,7 +224,8 @@ checkpoint::Tensor make_tensor(const std::string& name, std::int64_t count, std:
                         name.ends_with("layer_scale_parameter");
   const bool is_weight = name.ends_with(".weight");
   double offset = 0, scale = 0.1;
-  if (is_scale || name.ends_with(".running_var") || (is_weight && rank == 1)) {
+  const bool is_vector = kernel.rank() == 1;
+  if (is_scale || name.ends_with(".running_var") || (is_weight && is_vector)) {
     offset = 0.75, scale = 0.25;
   } else if (is_weight) {
     scale = std::sqrt(6 / static_cast<double>(count / outputs));
@@ -232,7 +233,9 @@ checkpoint::Tensor make_tensor(const std::string& name, std::int64_t count, std:
   Shape shape{count};
   if (rank == 2) shape = {outputs, count / outputs};
   if (rank == 3) shape = {count, 1, 1};
-  if (rank == 4) {
+  if (rank == 4 && is_vector) {
+    shape = {1, 1, 1, count};  // transformers' global response normalization
+  } else if (rank == 4) {
     shape = {outputs, count / outputs / (kernel[0] * kernel[1]), kernel[0], kernel[1]};
   }
   return {name, shape, chaos<float>(count, add_letters(name), offset, scale)};
@@ -314,7 +317,9 @@ TEST_CASE("import_weights: state dicts of PyTorch give the logits of the variant
            {"xception", "timm"},
            {"convnext_tiny", "torchvision"},
            {"convnext_tiny", "timm"},
-           {"convnext_tiny", "transformers"}}) {
+           {"convnext_tiny", "transformers"},
+           {"convnextv2_atto", "timm"},
+           {"convnextv2_atto", "transformers"}}) {
     check_variant(name, variant, false);
   }
 }

@@ -122,6 +122,26 @@ TEST_CASE("GroupNorm: groups and pixels match the reference") {
   }
 }
 
+TEST_CASE("ResponseNorm: factors, norms and gradients match the reference") {
+  for (const Shape& shape : images()) {
+    for (const float epsilon : {1e-6f, 0.5f}) {
+      check({concat("response norm of ", to_string(shape), " epsilon ", epsilon),
+             [=](Builder& b) {
+               const Shape channels{kBatch, 1, 1, shape[3]};
+               const ValueId x = b.input(shape, {-1, 3}), dy = b.input(channels);
+               const ValueId gamma = b.parameter({shape[3]}, {0.5, 1.5});
+               const auto made = b.add(graph::ResponseNorm{epsilon}, {x, gamma});
+               for (const ValueId id : made) b.output(id);
+               for (const ValueId id :
+                    b.add(graph::ResponseNormBackward{epsilon}, {made[1], gamma, dy})) {
+                 b.output(id);
+               }
+             },
+             {1, 3}});
+    }
+  }
+}
+
 TEST_CASE("GroupNorm: no digits are lost where the mean is far from zero") {
   struct Spec {
     Shape shape;

@@ -107,6 +107,8 @@ std::vector<Case> normalizations_and_updates() {
       {GroupNorm{2}, {kImage, c, c}},
       {GroupNorm{1, true}, {kRow, c, c}},
       {GroupNormBackward{2}, {kImage, kImage, c}},
+      {ResponseNorm{}, {kImage, c}},
+      {ResponseNormBackward{}, {f32({kBatch, 1, 1, 4}), c, f32({kBatch, 1, 1, 4})}},
       {Update{SgdRule{0.9f}, {}, 0, 0, 1, 0, 0}, {w, w, w}},
       {Update{AdamRule{}, {}, 0, 0, 1, 0.99f, 0}, {w, w, w, w, w}},
   };

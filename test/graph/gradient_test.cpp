@@ -274,6 +274,10 @@ TEST_CASE(
     CHECK(rule.gradients[0] == kNoValue);
     CHECK(rule.gradients[1] != kNoValue);
   }
+  SUBCASE("response norm") {
+    rule.run(ResponseNorm{}, {x, rule.parameter("gamma", {4})});
+    CHECK(rule.emitted() == "response_norm_backward multiply sum_product");
+  }
   SUBCASE("up sample") {
     rule.run(UpSample{UpSample::Kind::kBilinear, 2, 3}, {x});
     CHECK(rule.emitted() == "up_sample_backward");

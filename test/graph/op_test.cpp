@@ -50,6 +50,7 @@ TEST_CASE("describe writes attributes of ops in short form, without defaults") {
   CHECK(describe(Dropout{0.5f, 1, 0, Dropout::Unit::kChannel}) == "rate 0.5 layer 1 of channels");
   CHECK(describe(GroupNorm{4, false, 0.5f}) == "groups 4 epsilon 0.5");
   CHECK(describe(GroupNorm{1, true, 0.5f}) == "of pixels epsilon 0.5");
+  CHECK(describe(ResponseNorm{0.5f}) == "epsilon 0.5");
   CHECK(describe(UpSample{UpSample::Kind::kNearest, 2, 3}) == "nearest 2x3");
   CHECK(describe(Attention{6, true}) == "heads 6 log_sums");
   CHECK(describe(AttentionBackward{6}) == "heads 6");

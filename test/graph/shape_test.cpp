@@ -140,6 +140,12 @@ TEST_CASE("infer: GroupNorm, the groups must divide the channels") {
   }
 }
 
+TEST_CASE("infer: ResponseNorm has a factor and a norm for each channel of a sample") {
+  CHECK(shape(ResponseNorm{}, {bf16(kImage.shape), f32({4})}) ==
+        "[batch, 1, 1, 4] bfloat16 [batch, 1, 1, 4] bfloat16");
+  CHECK(wrong(ResponseNorm{}, {kImage, f32({5})}).find("gamma") != std::string::npos);
+}
+
 TEST_CASE("infer: UpSample returns the enlarged image, or an error") {
   const UpSample op{UpSample::Kind::kBilinear, 2, 3};
   CHECK(shape(op, {kImage}) == "[batch, 16, 27, 4] float32");

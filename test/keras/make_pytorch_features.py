@@ -44,6 +44,8 @@ CASES = {
     "convnext_tiny torchvision": "convnext_tiny",
     "convnext_tiny timm": "convnext_tiny",
     "convnext_tiny transformers": "convnext_tiny",
+    "convnextv2_atto timm": "convnextv2_atto",
+    "convnextv2_atto transformers": "convnextv2_atto",
 }
 
 
@@ -87,15 +89,19 @@ def make_transformers(network, classes):
     import transformers
     depth = {"resnet18": [2, 2, 2, 2], "resnet34": [3, 4, 6, 3], "resnet50": [3, 4, 6, 3], "resnet101": [3, 4, 23, 3],
              "resnet152": [3, 8, 36, 3], "convnext_tiny": [3, 3, 9, 3], "convnext_small": [3, 3, 27, 3],
-             "convnext_base": [3, 3, 27, 3]}[network]
+             "convnext_base": [3, 3, 27, 3], "convnextv2_atto": [2, 2, 6, 2], "convnextv2_femto": [2, 2, 6, 2],
+             "convnextv2_pico": [2, 2, 6, 2], "convnextv2_nano": [2, 2, 8, 2], "convnextv2_tiny": [3, 3, 9, 3]}[network]
     if network.startswith("resnet"):
         basic = network in ("resnet18", "resnet34")
         sizes = [64, 128, 256, 512] if basic else [256, 512, 1024, 2048]
         return transformers.ResNetForImageClassification(transformers.ResNetConfig(
             depths=depth, hidden_sizes=sizes, layer_type="basic" if basic else "bottleneck", num_labels=classes))
-    width = 128 if network == "convnext_base" else 96
-    return transformers.ConvNextForImageClassification(transformers.ConvNextConfig(
-        depths=depth, hidden_sizes=[width << i for i in range(4)], num_labels=classes))
+    width = {"convnext_base": 128, "convnextv2_atto": 40, "convnextv2_femto": 48, "convnextv2_pico": 64,
+             "convnextv2_nano": 80}.get(network, 96)
+    sizes = {"depths": depth, "hidden_sizes": [width << i for i in range(4)], "num_labels": classes}
+    if network.startswith("convnextv2"):
+        return transformers.ConvNextV2ForImageClassification(transformers.ConvNextV2Config(**sizes))
+    return transformers.ConvNextForImageClassification(transformers.ConvNextConfig(**sizes))
 
 
 def make_network(variant, network, classes=CLASSES):
@@ -120,7 +126,7 @@ def value_of(name, shape):
     count = int(np.prod(shape))
     u = chaos(count, sum(name.encode()))
     if name.endswith((".running_var", ".gamma", "layer_scale", "layer_scale_parameter")) or (
-            name.endswith(".weight") and len(shape) == 1):
+            name.endswith(".weight") and (len(shape) == 1 or shape[:3] == (1, 1, 1))):
         u = 0.75 + 0.25 * u
     elif name.endswith(".weight"):
         u = u * np.sqrt(6.0 / np.prod(shape[1:]))

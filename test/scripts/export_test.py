@@ -57,6 +57,13 @@ MORE_LAYERS = """
     - layer_norm: {name: l2}
     - dense: {units: 5, name: e2}
 """
+# Layers that Keras does not have.
+OWN_LAYERS = """
+    - conv: {filters: 8, strides: 2, activation: gelu, name: c1}
+    - global_response_norm: {name: g1}
+    - flatten: {name: f1}
+    - dense: {units: 5, name: e1}
+"""
 CONFIG = """name: exported
 model:
   {model}
@@ -160,6 +167,7 @@ WEIGHTS = f", weights: {SHARED}/weights/mobilenet_v2_weights_tf_dim_ordering_tf_
 CASES = {
     "plain": ("layers:" + LAYERS, 33, True, plain_model),
     "more": ("layers:" + MORE_LAYERS, 33, False, model_of_more_layers),
+    "own": ("layers:" + OWN_LAYERS, 33, False, None),
     "backbone": ("backbone: {name: mobilenet_v2, batch_norm: eval" + WEIGHTS + "}\n  head: [{global_average_pool: "
                  "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, False, backbone_model),
 }
@@ -320,7 +328,9 @@ def main(trainer, format):
     if format == "onnx":
         with tempfile.TemporaryDirectory() as folder:
             right &= check_operating_points(trainer, pathlib.Path(folder))
-    for name, (model, size, reverse, _) in CASES.items():
+    for name, (model, size, reverse, make) in CASES.items():
+        if format == "keras" and make is None:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             config = folder / "exported.yaml"

@@ -99,6 +99,72 @@ void evaluate(const graph::SumProduct&, const Site& s) {
   }
 }
 
+namespace {
+
+// The norms of the channels of a sample, and their mean with epsilon.
+struct Response {
+  std::vector<double> norms;
+  double mean = 0;
+};
+
+// `norm` returns the norm of a channel.
+template <class F>
+Response response(std::int64_t channels, double epsilon, const F& norm) {
+  Response r;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    r.norms.push_back(norm(c));
+    r.mean += r.norms.back() / static_cast<double>(channels);
+  }
+  r.mean += epsilon;
+  return r;
+}
+
+}  // namespace
+
+template <>
+void evaluate(const graph::ResponseNorm& op, const Site& s) {
+  const Tensor &x = s.in(0), &gamma = s.in(1);
+  const std::int64_t channels = x.channels(), pixels = x.shape[1] * x.shape[2];
+  for (std::int64_t n = 0; n < x.shape[0]; ++n) {
+    const Response r = response(channels, number(op.epsilon), [&](std::int64_t c) {
+      double squares = 0;
+      for (std::int64_t p = 0; p < pixels; ++p) {
+        const double each = x[(n * pixels + p) * channels + c];
+        squares += each * each;
+      }
+      return std::sqrt(squares);
+    });
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double norm = r.norms[static_cast<std::size_t>(c)];
+      s.out(0)[n * channels + c] = 1 + gamma[c] * norm / r.mean;
+      s.out(1)[n * channels + c] = norm;
+    }
+  }
+}
+
+// Each output depends on all norms: d factor_k / d norm_c = gamma_k * ([k == c] / mean - norm_k /
+// (channels * mean^2)), and d norm_c / dx = x / norm_c.
+template <>
+void evaluate(const graph::ResponseNormBackward& op, const Site& s) {
+  const Tensor &norms = s.in(0), &gamma = s.in(1), &dy = s.in(2);
+  const std::int64_t channels = norms.channels();
+  for (std::int64_t first = 0; first < norms.size(); first += channels) {
+    const Response r =
+        response(channels, number(op.epsilon), [&](std::int64_t c) { return norms[first + c]; });
+    for (std::int64_t c = 0; c < channels; ++c) {
+      double slope = 0;
+      for (std::int64_t k = 0; k < channels; ++k) {
+        const double own = k == c ? 1 / r.mean : 0;
+        slope += dy[first + k] * gamma[k] *
+                 (own - norms[first + k] / (static_cast<double>(channels) * r.mean * r.mean));
+      }
+      const double norm = norms[first + c];
+      s.out(0)[first + c] = norm > 0 ? slope / norm : 0;
+      s.out(1)[first + c] = dy[first + c] * norm / r.mean;
+    }
+  }
+}
+
 template <>
 void evaluate(const graph::GroupNorm& op, const Site& s) {
   std::vector<double> inverse_std;

@@ -275,6 +275,11 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
   v("initial", s.initial, "Value of the factors before training.", any().on_resume(Resume::kWarn));
 }
 
+static void fields(FieldVisitor& v, GlobalResponseNormLayer& s) {
+  v.shorthand("epsilon");
+  v("epsilon", s.epsilon, "Added to the mean of the channels' norms.", above(0));
+}
+
 static void fields(FieldVisitor& v, Round& s) {
   v("layers", s.layers, "The layers of one round of repeat.",
     any().items(1).recursive().unless_empty().required());
@@ -348,6 +353,8 @@ constexpr std::tuple kLayerNames{
                              "Sets random samples to zero in training (stochastic depth)."},
     LayerName<LayerScaleLayer>{"layer_scale",
                                "Multiplies each channel with a number that is trained."},
+    LayerName<GlobalResponseNormLayer>{"global_response_norm",
+                                       "Scales each channel by its share of the norms."},
     LayerName<RepeatLayer>{"repeat", "Layers several times in a row."},
     LayerName<ResidualLayer>{"residual", "Layers and a shortcut past them, added."}};
 

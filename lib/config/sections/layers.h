@@ -210,6 +210,11 @@ struct DropPathLayer {
 struct LayerScaleLayer {
   double initial = 1e-6;
 };
+// Global response normalization of ConvNeXt V2: x + gamma * x * n + beta, where n is the norm of a
+// channel over the pixels, divided by the mean of the channels' norms. gamma and beta start at 0.
+struct GlobalResponseNormLayer {
+  double epsilon = 1e-6;
+};
 
 // Groups of layers, which model/expand_layers.cpp expands.
 struct Layer;
@@ -245,7 +250,7 @@ using LayerKind =
                  DropoutLayer, BatchNormLayer, ActivationLayer, ReluLayer, ZeroPadLayer, AddLayer,
                  ConcatenateLayer, MultiplyLayer, LayerNormLayer, GroupNormLayer, UpSamplingLayer,
                  ConvTransposeLayer, PreluLayer, SpatialDropoutLayer, DropPathLayer,
-                 LayerScaleLayer, RepeatLayer, ResidualLayer>;
+                 LayerScaleLayer, GlobalResponseNormLayer, RepeatLayer, ResidualLayer>;
 
 // One entry of a layer list: `- conv: {filters: 32}`, `- flatten`, `- dropout: 0.5`.
 struct Layer {

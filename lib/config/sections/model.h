@@ -105,7 +105,12 @@ struct Backbone {
     kRegNetY8GF,
     kMobileNetV4Small,
     kMobileNetV4Medium,
-    kXception
+    kXception,
+    kConvNeXtV2Atto,
+    kConvNeXtV2Femto,
+    kConvNeXtV2Pico,
+    kConvNeXtV2Nano,
+    kConvNeXtV2Tiny
   };
   Name name = Name::kVgg16;        // required
   std::optional<Variant> variant;  // set in every config that was read; see find_variant()
@@ -178,7 +183,12 @@ constexpr auto spellings(Backbone::Name) {
                                                   {kRegNetY8GF, "regnet_y_8gf"},
                                                   {kMobileNetV4Small, "mobilenetv4_conv_small"},
                                                   {kMobileNetV4Medium, "mobilenetv4_conv_medium"},
-                                                  {kXception, "xception"}});
+                                                  {kXception, "xception"},
+                                                  {kConvNeXtV2Atto, "convnextv2_atto"},
+                                                  {kConvNeXtV2Femto, "convnextv2_femto"},
+                                                  {kConvNeXtV2Pico, "convnextv2_pico"},
+                                                  {kConvNeXtV2Nano, "convnextv2_nano"},
+                                                  {kConvNeXtV2Tiny, "convnextv2_tiny"}});
 }
 constexpr auto spellings(Backbone::Variant) {
   using enum Backbone::Variant;

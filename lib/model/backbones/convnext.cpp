@@ -1,6 +1,7 @@
 // ConvNeXt (Liu et al., arXiv:2201.03545) of keras.applications, torchvision, timm and
-// transformers, without Keras's layer that prepares the image, which data.preprocess does. Dense
-// layers of pixels are 1x1 convolutions here.
+// transformers, and ConvNeXt V2 (Woo et al., arXiv:2301.00808) of timm and transformers, which has
+// global response normalization in place of layer scale; without Keras's layer that prepares the
+// image, which data.preprocess does. Dense layers of pixels are 1x1 convolutions here.
 #include <algorithm>
 #include <array>
 
@@ -17,22 +18,29 @@ struct ConvNeXtSpec {
   Name name;
   std::array<int, 4> blocks;  // of each stage
   std::int64_t channels;      // of the first stage; the next ones double them
+  bool is_v2 = false;
 };
 constexpr ConvNeXtSpec kConvNeXts[] = {
     {Name::kConvNeXtTiny, {3, 3, 9, 3}, 96},
     {Name::kConvNeXtSmall, {3, 3, 27, 3}, 96},
     {Name::kConvNeXtBase, {3, 3, 27, 3}, 128},
+    {Name::kConvNeXtV2Atto, {2, 2, 6, 2}, 40, true},
+    {Name::kConvNeXtV2Femto, {2, 2, 6, 2}, 48, true},
+    {Name::kConvNeXtV2Pico, {2, 2, 6, 2}, 64, true},
+    {Name::kConvNeXtV2Nano, {2, 2, 8, 2}, 80, true},
+    {Name::kConvNeXtV2Tiny, {3, 3, 9, 3}, 96, true},
 };
 
 // The names of the layers with weights, in which the variants differ; see fill_in(). Those of Keras
-// follow the name of the network.
+// follow the name of the network, and those of transformers, except the logits, that of the model.
 struct ConvNeXtNames {
   Variant variant;
   const char *stem, *stem_norm, *down_norm, *down;
   const char *block, *depthwise, *norm, *expand, *reduce, *scale;
   const char *top_norm, *logits;
-  const char* norm_of_features;  // of the pooled features, without the top
-  double top_epsilon = 1e-6;     // of these two norms
+  const char* norm_of_features;         // of the pooled features, without the top
+  double top_epsilon = 1e-6;            // of these two norms
+  const char* response_norm = nullptr;  // V2's
 };
 constexpr ConvNeXtNames kConvNeXtNames[] = {
     {Variant::kKeras, "_stem_conv", "_stem_layernorm", "_downsampling_layernorm_{s}",
@@ -44,12 +52,11 @@ constexpr ConvNeXtNames kConvNeXtNames[] = {
      "classifier.2", "classifier.0"},
     {Variant::kTimm, "stem.0", "stem.1", "stages.{S}.downsample.0", "stages.{S}.downsample.1",
      "stages.{s}.blocks.{b}.", "conv_dw", "norm", "mlp.fc1", "mlp.fc2", "gamma", "head.norm",
-     "head.fc", "head.norm"},
-    {Variant::kTransformers, "convnext.embeddings.patch_embeddings",
-     "convnext.embeddings.layernorm", "convnext.encoder.stages.{S}.downsampling_layer.0",
-     "convnext.encoder.stages.{S}.downsampling_layer.1", "convnext.encoder.stages.{s}.layers.{b}.",
-     "dwconv", "layernorm", "pwconv1", "pwconv2", "layer_scale_parameter", "convnext.layernorm",
-     "classifier", "convnext.layernorm", 1e-12},
+     "head.fc", "head.norm", 1e-6, "mlp.grn"},
+    {Variant::kTransformers, "embeddings.patch_embeddings", "embeddings.layernorm",
+     "encoder.stages.{S}.downsampling_layer.0", "encoder.stages.{S}.downsampling_layer.1",
+     "encoder.stages.{s}.layers.{b}.", "dwconv", "layernorm", "pwconv1", "pwconv2",
+     "layer_scale_parameter", "layernorm", "classifier", "layernorm", 1e-12, "grn"},
 };
 
 config::LayerNormLayer layer_norm(double epsilon = 1e-6) {
@@ -65,7 +72,7 @@ void patches(LayerList& list, const std::string& name, std::int64_t filters, std
   list.convolution(name, spec);
 }
 
-void add_block(LayerList& list, const ConvNeXtNames& n, const std::string& name,
+void add_block(LayerList& list, const ConvNeXtNames& n, bool is_v2, const std::string& name,
                std::int64_t channels, double drop_path) {
   const std::string input = list.last();
   config::ConvLayer depthwise;
@@ -76,8 +83,9 @@ void add_block(LayerList& list, const ConvNeXtNames& n, const std::string& name,
   list.add(name + n.norm, layer_norm());
   patches(list, name + n.expand, 4 * channels, 1);
   list.activate(name + "gelu", config::Activation::kGelu);
+  if (is_v2) list.add(name + n.response_norm, config::GlobalResponseNormLayer{});
   patches(list, name + n.reduce, channels, 1);
-  list.add(name + n.scale, config::LayerScaleLayer{});
+  if (!is_v2) list.add(name + n.scale, config::LayerScaleLayer{});
   list.drop_path(name + "stochastic_depth", drop_path);
   list.add(name + "add", config::AddLayer{}, {input, list.last()});
 }
@@ -103,7 +111,8 @@ Network convnext(const config::Backbone& backbone, Image, std::int64_t classes) 
   if (spec == std::end(kConvNeXts)) return {};
   const Variant variant = config::find_variant(backbone);
   const ConvNeXtNames& n = *std::ranges::find(kConvNeXtNames, variant, &ConvNeXtNames::variant);
-  const std::string start = variant == Variant::kKeras ? std::string(spell(spec->name)) : "";
+  std::string start = variant == Variant::kKeras ? std::string(spell(spec->name)) : "";
+  if (variant == Variant::kTransformers) start = spec->is_v2 ? "convnextv2." : "convnext.";
   int blocks = 0;
   for (const int count : spec->blocks) blocks += count;
   DropPathRates rates(backbone.drop_path.value_or(0), blocks - 1);
@@ -122,7 +131,7 @@ Network convnext(const config::Backbone& backbone, Image, std::int64_t classes) 
     for (int i = 0; i < spec->blocks[stage]; ++i) {
       if (i > 0) list.begin_group();
       const Place place{variant == Variant::kTorchvision ? 2 * stage + 1 : stage, i};
-      add_block(list, n, start + fill_in(n.block, place), channels, rates.next());
+      add_block(list, n, spec->is_v2, start + fill_in(n.block, place), channels, rates.next());
     }
   }
   if (backbone.include_top) {
@@ -132,11 +141,12 @@ Network convnext(const config::Backbone& backbone, Image, std::int64_t classes) 
     list.add(start + n.top_norm, layer_norm(n.top_epsilon));
     config::DenseLayer logits;
     logits.units = classes;
-    list.add(start + n.logits, logits);
+    list.add(variant == Variant::kTransformers ? n.logits : start + n.logits, logits);
   }
   Network network = list.take();
   network.has_named_pooling = false;
-  network.last_norm = {layer_norm(n.top_epsilon), n.norm_of_features, {}, {}};
+  if (variant == Variant::kKeras) start.clear();
+  network.last_norm = {layer_norm(n.top_epsilon), start + n.norm_of_features, {}, {}};
   return network;
 }
 

@@ -11,8 +11,9 @@ namespace {
 
 // Returns whether the parameters of the layer scale the output of the layer before it.
 bool continues_layer(const std::string& kind) {
-  constexpr std::array<const char*, 5> kKinds = {"BatchNormalization", "LayerNormalization",
-                                                 "GroupNormalization", "PReLU", "LayerScale"};
+  constexpr std::array<const char*, 6> kKinds = {
+      "BatchNormalization", "LayerNormalization",         "GroupNormalization", "PReLU",
+      "LayerScale",         "GlobalResponseNormalization"};
   return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 

@@ -24,24 +24,33 @@ struct UniversalSpec {
 constexpr auto kPlain = UniversalKind::kPlain;
 constexpr auto kUniversal = UniversalKind::kUniversal;
 constexpr UniversalSpec kConvSmall[] = {
-    {0, kPlain, 0, 3, 2, 1, 32},        {0, kPlain, 0, 1, 1, 1, 32},
-    {1, kPlain, 0, 3, 2, 1, 96},        {1, kPlain, 0, 1, 1, 1, 64},
-    {2, kUniversal, 5, 5, 2, 3, 96},   {2, kUniversal, 0, 3, 1, 2, 96, 4},
-    {2, kUniversal, 3, 0, 1, 4, 96},   {3, kUniversal, 3, 3, 2, 6, 128},
-    {3, kUniversal, 5, 5, 1, 4, 128},  {3, kUniversal, 0, 5, 1, 4, 128},
-    {3, kUniversal, 0, 5, 1, 3, 128},  {3, kUniversal, 0, 3, 1, 4, 128, 2},
+    {0, kPlain, 0, 3, 2, 1, 32},      {0, kPlain, 0, 1, 1, 1, 32},
+    {1, kPlain, 0, 3, 2, 1, 96},      {1, kPlain, 0, 1, 1, 1, 64},
+    {2, kUniversal, 5, 5, 2, 3, 96},  {2, kUniversal, 0, 3, 1, 2, 96, 4},
+    {2, kUniversal, 3, 0, 1, 4, 96},  {3, kUniversal, 3, 3, 2, 6, 128},
+    {3, kUniversal, 5, 5, 1, 4, 128}, {3, kUniversal, 0, 5, 1, 4, 128},
+    {3, kUniversal, 0, 5, 1, 3, 128}, {3, kUniversal, 0, 3, 1, 4, 128, 2},
     {4, kPlain, 0, 1, 1, 1, 960}};
-constexpr UniversalSpec kConvMedium[] = {
-    {0, UniversalKind::kFused, 0, 3, 2, 4, 48},   {1, kUniversal, 3, 5, 2, 4, 80},
-    {1, kUniversal, 3, 3, 1, 2, 80},     {2, kUniversal, 3, 5, 2, 6, 160},
-    {2, kUniversal, 3, 3, 1, 4, 160, 2}, {2, kUniversal, 3, 5, 1, 4, 160},
-    {2, kUniversal, 3, 3, 1, 4, 160},    {2, kUniversal, 3, 0, 1, 4, 160},
-    {2, kUniversal, 0, 0, 1, 2, 160},    {2, kUniversal, 3, 0, 1, 4, 160},
-    {3, kUniversal, 5, 5, 2, 6, 256},    {3, kUniversal, 5, 5, 1, 4, 256},
-    {3, kUniversal, 3, 5, 1, 4, 256, 2}, {3, kUniversal, 0, 0, 1, 4, 256},
-    {3, kUniversal, 3, 0, 1, 4, 256},    {3, kUniversal, 3, 5, 1, 2, 256},
-    {3, kUniversal, 5, 5, 1, 4, 256},    {3, kUniversal, 0, 0, 1, 4, 256, 2},
-    {3, kUniversal, 5, 0, 1, 2, 256},    {4, kPlain, 0, 1, 1, 1, 960}};
+constexpr UniversalSpec kConvMedium[] = {{0, UniversalKind::kFused, 0, 3, 2, 4, 48},
+                                         {1, kUniversal, 3, 5, 2, 4, 80},
+                                         {1, kUniversal, 3, 3, 1, 2, 80},
+                                         {2, kUniversal, 3, 5, 2, 6, 160},
+                                         {2, kUniversal, 3, 3, 1, 4, 160, 2},
+                                         {2, kUniversal, 3, 5, 1, 4, 160},
+                                         {2, kUniversal, 3, 3, 1, 4, 160},
+                                         {2, kUniversal, 3, 0, 1, 4, 160},
+                                         {2, kUniversal, 0, 0, 1, 2, 160},
+                                         {2, kUniversal, 3, 0, 1, 4, 160},
+                                         {3, kUniversal, 5, 5, 2, 6, 256},
+                                         {3, kUniversal, 5, 5, 1, 4, 256},
+                                         {3, kUniversal, 3, 5, 1, 4, 256, 2},
+                                         {3, kUniversal, 0, 0, 1, 4, 256},
+                                         {3, kUniversal, 3, 0, 1, 4, 256},
+                                         {3, kUniversal, 3, 5, 1, 2, 256},
+                                         {3, kUniversal, 5, 5, 1, 4, 256},
+                                         {3, kUniversal, 0, 0, 1, 4, 256, 2},
+                                         {3, kUniversal, 5, 0, 1, 2, 256},
+                                         {4, kPlain, 0, 1, 1, 1, 960}};
 
 class MobileNetV4Builder {
  public:

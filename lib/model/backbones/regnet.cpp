@@ -104,9 +104,7 @@ class RegNetBuilder {
       inputs = channels;
     }
   }
-  void add_top(std::int64_t classes) {
-    list_.classify("avg_pool", 0, v_.logits, classes);
-  }
+  void add_top(std::int64_t classes) { list_.classify("avg_pool", 0, v_.logits, classes); }
   Network take() { return list_.take(); }
 
  private:

@@ -11,7 +11,7 @@ namespace {
 using config::Activation;
 
 struct XceptionBlock {
-  int number;                          // in Keras; timm counts from one less
+  int number;                           // in Keras; timm counts from one less
   std::array<std::int64_t, 3> filters;  // of its separable convolutions; 0 for none
   bool has_shortcut;                    // a convolution with a stride, beside a pooling
 };
@@ -108,13 +108,11 @@ void XceptionBuilder::block(const XceptionBlock& spec) {
   const std::string number = shortcuts_ == 0 ? "" : concat('_', shortcuts_);
   ++shortcuts_;
   const std::string shortcut = is_keras_ ? "conv2d" + number : name + "skip";
-  const std::string shortcut_norm =
-      is_keras_ ? "batch_normalization" + number : name + "skipbn";
+  const std::string shortcut_norm = is_keras_ ? "batch_normalization" + number : name + "skipbn";
   const std::string main = list_.last(), pool = is_keras_ ? name + "pool" : name_layer(0, "");
   list_.convolution(shortcut, {spec.filters[1], 1, 2}, {input});
-  const config::Padding padding = is_keras_
-                                      ? config::Padding{config::Padding::Kind::kSame, {}}
-                                      : symmetric_padding(3);
+  const config::Padding padding =
+      is_keras_ ? config::Padding{config::Padding::Kind::kSame, {}} : symmetric_padding(3);
   list_.add(pool, config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, padding}, {main});
   normalise(shortcut_norm, {shortcut});
   list_.add(name + "add", config::AddLayer{}, {pool, shortcut_norm});

@@ -314,6 +314,13 @@ class Writer {
     set(emit("Add", {emit("Mul", {y, repeated(in(1))}), repeated(in(2))}));
   }
 
+  void add(const graph::ResponseNorm& op) {
+    const std::string norms = emit("ReduceL2", {name(in(0))}, {attribute("axes", Ints{2, 3})});
+    const std::string mean = emit("ReduceMean", {norms}, {attribute("axes", Ints{1})});
+    const std::string ratio = emit("Div", {norms, emit("Add", {mean, constant({}, {op.epsilon})})});
+    set(emit("Add", {emit("Mul", {ratio, repeated(in(1))}), constant({}, {1})}));
+  }
+
   void add(const graph::UpSample& op) {
     const bool nearest = op.kind == graph::UpSample::Kind::kNearest;
     const std::string scales =

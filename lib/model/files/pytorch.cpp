@@ -103,6 +103,8 @@ std::vector<Tensor> from_pytorch(const graph::Graph& graph, std::vector<Tensor> 
     const std::string name = rename(*found->second, std::string_view(tensor.name).substr(dot + 1));
     if (name.empty()) continue;
     tensor.name = name;
+    // transformers' global response normalization has [1, 1, 1, channels].
+    if (is_norm(*found->second)) tensor.shape = {tensor.shape.elements()};
     convert(graph, layers, *found->second, tensor);
   }
   return file;

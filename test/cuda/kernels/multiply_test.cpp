@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "backend/cuda/kernels/response_norm.h"
 #include "cuda/kernels/array.h"
 
 namespace trainer::test {
@@ -77,6 +78,33 @@ TEST_CASE("cuda multiply_repeated has a factor for a sample's channels, and its 
                       3 * rows_tolerance(of_samples(image)));
         }
       }
+    }
+  }
+}
+
+TEST_CASE("cuda response_norm computes factors, norms and their gradients") {
+  for (const DType type : kFloatTypes) {
+    for (const Shape& image : images()) {
+      CAPTURE(to_string(image));
+      const Shape part{image[0], 1, 1, image[3]};
+      const graph::ResponseNorm op{0.5f};
+      Array x = Array::random(type, image, 5, -3, 3), sums(kF32, part);
+      Array gamma = Array::random(kF32, {image[3]}, 6, 0.5, 1.5), dy = Array::random(type, part, 7);
+      Array factors(type, part), norms(type, part), slopes(type, part), products(type, part);
+      cuda::sum_products_float32(x.data(), x.data(), sums.as<float>(), type, of_samples(image),
+                                 nullptr);
+      cuda::response_norm(op, sums.as<float>(), gamma.as<float>(), factors.data(), norms.data(),
+                          type, part[0], part[3], nullptr);
+      const auto made = evaluate_op(op, {x.tensor(), gamma.tensor()}, {part, part});
+      check_close(factors, made[0]);
+      check_close(norms, made[1], rows_tolerance(of_samples(image)));
+      cuda::response_norm_backward({0.5f}, norms.data(), gamma.as<float>(), dy.data(),
+                                   slopes.data(), products.data(), type, part[0], part[3], nullptr);
+      const auto gradients =
+          evaluate_op(graph::ResponseNormBackward{0.5f},
+                      {norms.tensor(), gamma.tensor(), dy.tensor()}, {part, part});
+      check_close(slopes, gradients[0]);
+      check_close(products, gradients[1]);
     }
   }
 }

@@ -131,6 +131,15 @@ void sum_products(const void* a, const void* b, void* sums, DType type, const Re
   });
 }
 
+void sum_products_float32(const void* a, const void* b, float* sums, DType type,
+                          const RepeatedShape& shape, cudaStream_t stream) {
+  with_row_vectors(type, shape.width, aligned({a, b, sums}), [&]<class T, int N>() {
+    const RowTiles tiles =
+        repeated_tiles(row_tiles(shape.rows, shape.width / N, 1, 1), shape.outer);
+    launch_sums<T, float, N>(tiles, a, b, sums, shape, stream);
+  });
+}
+
 std::int64_t sum_products_scratch(std::int64_t rows, std::int64_t width) {
   return most_parts(rows, width) * width * static_cast<std::int64_t>(sizeof(float));
 }

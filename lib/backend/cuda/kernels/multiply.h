@@ -29,6 +29,9 @@ void add_repeated(const void* x, const float* bias, void* y, DType type, const R
 // that depends on the extents alone where the pointers are aligned as whole buffers are.
 void sum_products(const void* a, const void* b, void* sums, DType type, const RepeatedShape& shape,
                   cudaStream_t stream);
+// Stores the sums of sum_products() in float32.
+void sum_products_float32(const void* a, const void* b, float* sums, DType type,
+                          const RepeatedShape& shape, cudaStream_t stream);
 // Returns the bytes of scratch of sum_products_of_all(), which sums in float32 in two steps.
 std::int64_t sum_products_scratch(std::int64_t rows, std::int64_t width);
 void sum_products_of_all(const void* a, const void* b, float* sums, DType type, std::int64_t rows,
