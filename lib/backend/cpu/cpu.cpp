@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/evaluation_executable.h"
 #include "backend/cpu/executable.h"
 #include "backend/cpu/lanes/first_touch.h"
 #include "backend/cpu/lanes/lane_cores.h"
@@ -138,20 +139,26 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
-    const ActivityScope scope(machine_.progress, Activity::kCompile);
     auto& cpu_variables = dynamic_cast<CpuVariables&>(variables);
     Lanes lanes{options_.lanes, ""};
     if (options_.lanes == 0)
       lanes = choose_lanes(graph, cpu_variables, options, threads_, options_.processors);
-    LaneGroup& group = find_group(lanes.count);
     if (has_updates(graph)) {
       lanes_ = lanes;
       if (options_.binding != CoreBinding::kNone && count_nodes(options_.processors) > 1) {
-        touch_slices(cpu_variables, group.threads);
+        touch_slices(cpu_variables, find_group(lanes.count).threads);
       }
+    } else if (lanes.count > 1 && !options.reduction.ordered && !options.same_for_any_batch) {
+      const bool is_short = runs_in_one_lane(options.max_samples, lanes.count, threads_);
+      return std::make_unique<EvaluationExecutable>(
+          is_short ? 1 : lanes.count, threads_, options.max_samples,
+          [this, graph, &cpu_variables, options](int count, std::int64_t samples) {
+            CompileOptions of_program = options;
+            of_program.max_samples = samples;
+            return compile_on(count, graph, cpu_variables, of_program);
+          });
     }
-    return std::make_unique<CpuExecutable>(graph, cpu_variables, group.threads, arenas_,
-                                           group.machine, options);
+    return compile_on(lanes.count, graph, cpu_variables, options);
   }
 
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
@@ -159,6 +166,15 @@ class CpuBackend : public Backend {
   }
 
  private:
+  std::unique_ptr<CpuExecutable> compile_on(int lanes, const graph::Graph& graph,
+                                            CpuVariables& variables,
+                                            const CompileOptions& options) {
+    const ActivityScope scope(machine_.progress, Activity::kCompile);
+    LaneGroup& group = find_group(lanes);
+    return std::make_unique<CpuExecutable>(graph, variables, group.threads, arenas_, group.machine,
+                                           options);
+  }
+
   LaneGroup& find_group(int lanes) {
     std::unique_ptr<LaneGroup>& group = groups_[lanes];
     if (!group) {

@@ -34,7 +34,7 @@ class Call {
   void run(const CallContext& context) {
     if (memories_.empty()) bind(context);
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
-      void* at = context.at<void>(arguments_[i].buffer);
+      void* at = find(context, arguments_[i]);
       if (at == places_[i]) continue;
       memories_[i].set_data_handle(at);
       places_[i] = at;
@@ -43,9 +43,12 @@ class Call {
   }
 
  private:
+  static void* find(const CallContext& context, const DnnlArgument& argument) {
+    return context.at<char>(argument.buffer) + argument.offset;
+  }
   void bind(const CallContext& context) {
     for (const DnnlArgument& argument : arguments_) {
-      places_.push_back(context.at<void>(argument.buffer));
+      places_.push_back(find(context, argument));
       memories_.emplace_back(argument.desc, dnnl_engine(), places_.back());
       slots_.push_back({argument.id, memories_.back().get()});
     }
@@ -185,15 +188,23 @@ void require_code_memory() {
   ::munmap(data, kBytes);
 }
 
-void emit_dnnl(Lowering& l, const dnnl::primitive& primitive,
-               const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
+std::function<void(const CallContext&)> make_dnnl_call(Lowering& l,
+                                                       const dnnl::primitive& primitive,
+                                                       const dnnl::primitive_desc_base& descriptor,
+                                                       std::vector<DnnlArgument> arguments) {
   const memory::desc scratchpad = descriptor.scratchpad_desc();
   if (scratchpad.get_size() > 0) {
     const BufferId buffer = l.scratch(static_cast<std::int64_t>(scratchpad.get_size()));
     arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, buffer});
   }
   auto call = std::make_shared<Call>(primitive, std::move(arguments));
-  l.emit(descriptor.impl_info_str(), [call](const CallContext& context) { call->run(context); });
+  return [call](const CallContext& context) { call->run(context); };
+}
+
+void emit_dnnl(Lowering& l, const dnnl::primitive& primitive,
+               const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
+  l.emit(descriptor.impl_info_str(),
+         make_dnnl_call(l, primitive, descriptor, std::move(arguments)));
 }
 
 BufferId dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,

@@ -1,6 +1,7 @@
 // All use of oneDNN (API of version 2.6): descriptors of operands, and primitives as instructions.
 #pragma once
 
+#include <functional>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 #include <vector>
@@ -31,11 +32,19 @@ struct DnnlArgument {
   int id;
   dnnl::memory::desc desc;
   BufferId buffer;
+  std::int64_t offset = 0;  // bytes from the start of the buffer
 };
 
 // Throws DeviceError if this process cannot get the memory for the code of a primitive. oneDNN does
 // not check its own allocation, and writes to a null pointer.
 void require_code_memory();
+
+// Returns a function that executes a primitive, with a scratchpad that the next instruction uses.
+// Different functions may be called side by side.
+std::function<void(const CallContext&)> make_dnnl_call(Lowering& l,
+                                                       const dnnl::primitive& primitive,
+                                                       const dnnl::primitive_desc_base& descriptor,
+                                                       std::vector<DnnlArgument> arguments);
 
 void emit_dnnl(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments);

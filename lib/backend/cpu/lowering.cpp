@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/ops/dense_slices.h"
 
 namespace trainer::backend {
 template class Lowering<cpu::CpuPolicy>;
@@ -27,6 +28,8 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       options_(options) {}
 
 void lower(const SingleNode& group, Lowering& l) {
+  const auto* dense = std::get_if<graph::Dense>(&group.node->op);
+  if (dense != nullptr && l.machine().threads > 1 && !l.trains()) return lower_in_slices(*dense, l);
   std::visit([&l](const auto& op) { lower(op, l); }, group.node->op);
 }
 

@@ -133,6 +133,7 @@ class Lowering : public backend::Lowering<CpuPolicy> {
   const Machine& machine() const { return machine_; }
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   ConvolutionAlgorithm convolution() const { return options_.convolution; }
+  bool trains() const { return gradients_.exist(); }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
   // Allocates a value that this fused op makes for later ones; with kNoExtra, one for itself.
   BufferId make_extra(ExtraId id, std::int64_t bytes);

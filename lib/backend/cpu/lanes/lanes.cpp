@@ -144,4 +144,9 @@ Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
   return {best.lanes, reason + cost};
 }
 
+bool runs_in_one_lane(std::int64_t samples, int lanes, int threads) {
+  if (samples < 1 || samples >= lanes) return false;
+  return divide(samples, 1, threads, {}).time < divide(samples, lanes, threads, {}).time;
+}
+
 }  // namespace trainer::backend::cpu

@@ -42,4 +42,8 @@ Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
                    const CompileOptions& options, int threads,
                    std::span<const Processor> processors = {});
 
+// Returns whether one lane of all `threads` computes a call of so few samples that some of `lanes`
+// lanes would be idle, and does so faster by the model of choose_lanes(). One sample always is.
+bool runs_in_one_lane(std::int64_t samples, int lanes, int threads);
+
 }  // namespace trainer::backend::cpu

@@ -1,6 +1,7 @@
 #include "backend/cpu/simd/ops/group_norm.inl"
 
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -25,8 +26,13 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const simd::GroupShape shape = group_shape(op, x.shape);
   emit_kernels<GroupNormKernels>(
       l, x.type, [=]<class T>(const CallContext& c, const GroupNormKernels<T>& kernels) {
-        kernels.forward(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta),
-                        c.at<T>(y.buffer));
+        const std::int64_t values = shape.pixels * shape.groups * shape.channels;
+        over_parts(c, shape.outer, [&](std::int64_t first, std::int64_t count, int) {
+          simd::GroupShape part = shape;
+          part.outer = count;
+          kernels.forward(part, c.at<T>(x.buffer) + first * values, c.at<float>(gamma),
+                          c.at<float>(beta), c.at<T>(y.buffer) + first * values);
+        });
       });
 }
 

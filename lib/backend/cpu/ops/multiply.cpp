@@ -2,6 +2,7 @@
 #include "backend/cpu/simd/ops/multiply.inl"
 
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -41,8 +42,15 @@ void lower(const graph::Multiply&, Lowering& l) {
         channels ? repeat_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     return emit_kernels<MultiplyKernels>(
         l, x.type, [=]<class T>(const CallContext& c, const MultiplyKernels<T>& kernels) {
-          kernels.multiply(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer,
-                           r.rows, r.width);
+          const auto multiply = [&](std::int64_t at, std::int64_t at_factor, const Repeated& size) {
+            kernels.multiply(c.at<T>(x.buffer) + at, c.at<T>(factor.buffer) + at_factor,
+                             c.at<T>(y.buffer) + at, size.outer, size.rows, size.width);
+          };
+          over_parts(
+              c, channels ? r.outer : r.width, [&](std::int64_t first, std::int64_t count, int) {
+                if (!channels) return multiply(first, first, {1, 1, count});
+                multiply(first * r.rows * r.width, first * r.width, {count, r.rows, r.width});
+              });
         });
   }
   const Operand x = l.input(0, Layout::kPlain), factor = l.input(1, Layout::kPlain);
@@ -50,8 +58,11 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Repeated r = repeat_trailing(shape, part);
   emit_kernels<MultiplyKernels>(
       l, x.type, [=]<class T>(const CallContext& c, const MultiplyKernels<T>& kernels) {
-        kernels.multiply_f32(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer),
-                             r.rows, r.width);
+        over_parts(c, r.rows, [&](std::int64_t first, std::int64_t count, int) {
+          const std::int64_t at = first * r.width;
+          kernels.multiply_f32(c.at<T>(x.buffer) + at, c.at<float>(factor.buffer),
+                               c.at<T>(y.buffer) + at, count, r.width);
+        });
       });
 }
 
