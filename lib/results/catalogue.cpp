@@ -9,6 +9,7 @@
 #include "results/decisions/label_thresholds.h"
 #include "results/decisions/stored.h"
 #include "results/evaluation/evaluated_event.h"
+#include "results/prediction_speed.h"
 #include "results/run_record.h"
 #include "results/train_events.h"
 
@@ -36,7 +37,10 @@ std::vector<ResultDescription> list_results() {
       {"abstention", "The file abstention.json of a run.", describe<Stored<AbstentionReport>>()},
       {"thresholds", "The file thresholds.json of a run.", describe<Stored<StoredThresholds>>()},
       {"crossval", "The file crossval.json and the line of `crossval --json`.",
-       describe<CrossvalResult>()}};
+       describe<CrossvalResult>()},
+      {"prediction_speed", "The last line of `benchmark --predict --json`.",
+       describe<PredictionSpeed>()},
+      {"predicted", "The last line of `predict --speed --json`.", describe<PredictionRates>()}};
 }
 
 ResultDescription find_description(const std::string& name) {

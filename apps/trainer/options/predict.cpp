@@ -127,6 +127,10 @@ void add_predict(CommandLine& line) {
   command.add_flag("--json", arguments->json, "The same as --format jsonl").excludes(format);
   add_results(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
+  command
+      .add_flag("--speed", arguments->speed,
+                "Also the rates of reading and predicting; in JSON as a last line of its own")
+      .excludes({"--ensemble", "--features"});
   command.add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
   command.run([arguments] {
     check_predict_options(*arguments);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -262,6 +263,47 @@ Throughput measure_prediction(engine::Engine& engine, const data::Dataset& datas
   return result;
 }
 
+results::PredictionSpeed measure_prediction_speed(engine::Engine& engine,
+                                                  const data::Dataset& dataset, double seconds) {
+  constexpr int kRounds = 5;
+  const std::size_t bytes = dataset.spec().image_bytes();
+  std::vector<std::byte> images(kMaxMeasuredBatch * bytes);
+  std::vector<std::byte> label(dataset.spec().label_bytes());
+  for (std::int64_t i = 0; i < kMaxMeasuredBatch; ++i) {
+    dataset.get(i % dataset.size(), 0, images.data() + static_cast<std::size_t>(i) * bytes,
+                label.data());
+  }
+  const auto predict = [&](std::int64_t count) {
+    const Clock::time_point start = Clock::now();
+    engine.evaluate({count, images.data(), false, nullptr});
+    return seconds_since(start);
+  };
+  std::vector<double> calls;                          // the seconds of calls with one image
+  std::map<std::int64_t, std::vector<double>> rates;  // by images of a call, one per round
+  for (std::int64_t count = 1; count <= kMaxMeasuredBatch; count *= 2) {
+    predict(count);  // compiles and touches memory
+    rates[count];
+  }
+  // Rounds give all sizes their share of what else happens on the machine.
+  const double slice = seconds / static_cast<double>(kRounds * rates.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (auto& [count, of_size] : rates) {
+      double total = 0;
+      std::int64_t predicted = 0;
+      for (; total < slice; predicted += count) {
+        const double elapsed = predict(count);
+        if (count == 1) calls.push_back(elapsed);
+        total += elapsed;
+      }
+      of_size.push_back(static_cast<double>(predicted) / total);
+    }
+  }
+  results::PredictionSpeed speed;
+  speed.latency = results::make_latency(std::move(calls));
+  for (const auto& [count, of_size] : rates) speed.by_batch.push_back({count, median(of_size)});
+  return speed;
+}
+
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize) {
   const BatchWork throw_away{[](const data::Batch&) {}};
@@ -290,22 +332,34 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
   context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   Throughput result;
+  std::optional<results::PredictionSpeed> speed;
   if (arguments.input_only) {
     result = measure_input(*data.train, config, arguments.seconds, arguments.normalize);
   } else {
     const graph::Graph model = model::build_model(config, train::sample_spec(data));
     context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
-    using Use = engine::Use;
-    engine::Engine engine(model, config, engine::open_backends(config, platform),
-                          arguments.predict ? Use::kPredict : Use::kTrain);
-    engine.initialise(config.seed);
-    const auto measured = arguments.predict ? measure_prediction : measure_training;
-    result = measured(engine, *data.train, config, arguments.seconds);
-    if (!arguments.predict) {
+    const auto open = [&](engine::Use use) {
+      auto engine = std::make_unique<engine::Engine>(model, config,
+                                                     engine::open_backends(config, platform), use);
+      engine->initialise(config.seed);
+      return engine;
+    };
+    if (arguments.predict) {
+      result =
+          measure_prediction(*open(engine::Use::kPredict), *data.train, config, arguments.seconds);
+      config.evaluate.batch_size = kMaxMeasuredBatch;
+      speed =
+          measure_prediction_speed(*open(engine::Use::kPredict), *data.train, arguments.seconds);
+    } else {
+      result = measure_training(*open(engine::Use::kTrain), *data.train, config, arguments.seconds);
       result.measured = measured_keys(model::layer_table(model), config);
     }
   }
   (arguments.json ? results::print_json<Throughput> : print_throughput)(result, context.out);
+  if (speed) {
+    (arguments.json ? results::print_json<results::PredictionSpeed> : results::print)(*speed,
+                                                                                      context.out);
+  }
   return kExitOk;
 }
 

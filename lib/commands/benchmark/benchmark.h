@@ -9,6 +9,7 @@
 #include "commands/measure/measured.h"
 #include "data/dataset.h"
 #include "engine/engine.h"
+#include "results/prediction_speed.h"
 #include "train/schedule/training_plan.h"
 
 namespace trainer::commands {
@@ -37,6 +38,11 @@ Throughput measure_training(engine::Engine& engine, const data::Dataset& dataset
 // results. The engine is of Use::kPredict.
 Throughput measure_prediction(engine::Engine& engine, const data::Dataset& dataset,
                               const config::Config& config, double seconds);
+// Predicts images that are in memory for `seconds`, in calls of 1, 2, 4, 8, 16 and 32 images in
+// turn. The engine is of Use::kPredict, and its evaluation_batch() is at least kMaxMeasuredBatch.
+constexpr std::int64_t kMaxMeasuredBatch = 32;
+results::PredictionSpeed measure_prediction_speed(engine::Engine& engine,
+                                                  const data::Dataset& dataset, double seconds);
 // Reads batches as a run would, and discards them. Normalisation, which is part of a run's model,
 // is not counted, unless `normalize`: the loader's threads then convert bytes to the floats that
 // the first layer reads, as pipelines of other programs do.

@@ -16,6 +16,8 @@
 #include "inference/predict/features.h"
 #include "results/decisions/abstain.h"
 #include "results/evaluation/find_class.h"
+#include "results/prediction_speed.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -124,6 +126,20 @@ int predict_features(const PredictArguments& arguments, const inference::OpenedM
   return skipped.exit_code(inputs);
 }
 
+// Reports the rates of several image files, which are read while others are predicted, and with
+// --speed those of any images.
+void report_rates(const PredictArguments& arguments,
+                  const std::vector<inference::PredictionInput>& inputs,
+                  results::PredictionRates& rates, const Context& context) {
+  if (rates.images == 0) return;
+  const bool json = arguments.json || arguments.format == "jsonl";
+  if (arguments.speed && json) context.out << results::to_line(rates);
+  const bool are_files = rates.images > 1 && inputs.front().one_per_file;
+  if ((arguments.speed && !json) || (are_files && !arguments.quiet)) {
+    context.warn(Notice::note(rates.text()));
+  }
+}
+
 // Writes the labels above their thresholds, of a model of several labels per image.
 int write_labels(const PredictArguments& arguments, const inference::OpenedModel& opened,
                  const std::vector<inference::PredictionInput>& inputs, const Context& context) {
@@ -145,14 +161,17 @@ int write_labels(const PredictArguments& arguments, const inference::OpenedModel
                      arguments.logits, context.out);
   writer.header();
   SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
+  results::PredictionRates rates;
+  results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
+  options.rates = &rates;
   for (const inference::PredictionInput& input : inputs) {
     const auto each = [&](const results::Output& output) {
       if (output.error.empty()) return writer.write(input, output);
       skipped.add("skipped: " + output.error);
     };
-    inference::for_each_output(*engine, input,
-                               {opened.config.model.loss, arguments.limit, arguments.flip}, each);
+    inference::for_each_output(*engine, input, options, each);
   }
+  report_rates(arguments, inputs, rates, context);
   return skipped.exit_code(inputs);
 }
 
@@ -266,6 +285,8 @@ int execute(const PredictArguments& given, const Context& context) {
     output.show_abstentions(abstention->confidence);
   }
   output.header();
+  results::PredictionRates rates;
+  options.rates = &rates;
   results::Coverage coverage;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     inference::predict(*engine, inputs[i], options, [&](const results::Prediction& prediction) {
@@ -276,6 +297,7 @@ int execute(const PredictArguments& given, const Context& context) {
     });
   }
   if (abstention) context.warn(Notice::note(coverage.text()));
+  report_rates(arguments, inputs, rates, context);
   return output.finish();
 }
 

@@ -29,6 +29,7 @@ struct PredictArguments : ModelArguments {
   OnError on_error = OnError::kName;
   std::optional<std::int64_t> limit;
   bool quiet = false;
+  bool speed = false;              // the rates of reading and predicting, also in JSON
   bool logits = false;             // beside the probabilities
   bool flip = false;               // with mirror images
   bool uncalibrated = false;       // without the temperature of the run

@@ -1,16 +1,22 @@
 #include "inference/predict/predict.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "base/error.h"
+#include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
 #include "engine/metrics/binary_scores.h"
 #include "model/build_model.h"
+#include "results/prediction_speed.h"
 
 namespace trainer::inference {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // How image files become what the model takes.
 config::Data image_data(const OpenedModel& opened, const std::string& first) {
@@ -130,11 +136,19 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
   loading.augment = false;
   loading.batch_size = engine.evaluation_batch();
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
+  std::atomic<double> read_seconds = 0;
+  loading.when_read = [&](const data::ReadBatch& batch) {
+    read_seconds += seconds_between(batch.start, batch.end);
+  };
+  const Clock::time_point start = Clock::now();
+  double predict_seconds = 0;
   const auto loader = data::make_loader(input.dataset(), loading);
   const std::size_t outputs = engine.replica().outputs();
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
+    const Clock::time_point begin = Clock::now();
     evaluation.run({batch->range.count, batch->images, false, nullptr});
+    predict_seconds += seconds_since(begin);
     const std::span<const float> logits = evaluation.logits();
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
@@ -148,8 +162,14 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
       each(output);
     }
     loader->release();
-    if (enough && enough()) return;
+    if (enough && enough()) break;
   }
+  if (options.rates == nullptr) return;
+  options.rates->images += done;
+  options.rates->seconds += seconds_since(start);
+  options.rates->read_seconds += read_seconds;
+  options.rates->predict_seconds += predict_seconds;
+  options.rates->wait_seconds += loader->seconds_waited();
 }
 
 void predict(engine::Engine& engine, const PredictionInput& input,

@@ -14,6 +14,7 @@
 namespace trainer::results {
 
 class FieldVisitor;
+struct PredictionRates;
 
 // Returns the probabilities of all classes, of which a single output stands for two; the outputs of
 // mean_squared_error as they are.
@@ -51,6 +52,7 @@ struct PredictOptions {
   std::optional<DecisionThreshold> threshold = {};  // used with two classes
   // Predicts the class of the least expected cost in place of the likeliest one.
   std::optional<engine::CostMatrix> costs = {};
+  PredictionRates* rates = nullptr;  // the times of the predictions are added to it
 };
 // Returns the class, and the probabilities of the logits divided by the temperature of the options.
 // `output` has no error.

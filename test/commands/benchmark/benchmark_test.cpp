@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "commands/plan/plan_report.h"
+#include "model/build_model.h"
 #include "results/write_json.h"
 #include "support/float_images.h"
 #include "train/open.h"
@@ -66,6 +67,28 @@ TEST_CASE("benchmark: input only prints the number of counted images") {
   results::print_json(plain, json);
   CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
         std::string::npos);
+}
+
+TEST_CASE("benchmark: predictions are measured for one image and for each size of batch") {
+  const config::Config config = FloatImageFiles::parsed(
+      "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
+      "evaluate: {batch_size: 32}\n"
+      "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5, train_samples: 9}}\n");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
+  engine::Engine engine(model::build_model(config, train::sample_spec(data)), config,
+                        engine::open_backends(config, {}), engine::Use::kPredict);
+  engine.initialise(1);
+  const auto speed = measure_prediction_speed(engine, *data.train, 0.1);
+  std::vector<std::int64_t> sizes;
+  for (const results::BatchSpeed& batch : speed.by_batch) {
+    sizes.push_back(batch.batch_size);
+    CHECK(batch.images_per_second > 0);
+  }
+  CHECK(sizes == std::vector<std::int64_t>{1, 2, 4, 8, 16, 32});
+  CHECK(speed.latency.calls >= 5);
+  CHECK(speed.latency.p50_ms > 0);
+  CHECK(speed.latency.p50_ms <= speed.latency.p90_ms);
+  CHECK(speed.latency.p90_ms <= speed.latency.p99_ms);
 }
 
 TEST_CASE("plan: float images without data.normalize have a note and scale 1") {
