@@ -13,7 +13,6 @@ packages=(
   g++ cmake ninja-build
   libdnnl-dev                              # convolutions and matrix products on the CPU
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
-  libgloo-dev                              # sums between processes
   libre2-dev                               # the pattern of data --group-by
   libutf8proc-dev                          # names of classes that differ by Unicode form
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers

@@ -19,9 +19,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Sums in place, with the same bits on every rank and in every run. When the group is made for it
-  // and its size is a power of two, in the order of a binary tree over the ranks: (r0 + r1) + (r2 +
-  // r3).
+  // Sums in place, with the same bits on every rank and in every run. Unless the group is made for
+  // another order, it is that of a binary tree over the ranks: (r0 + r1) + (r2 + r3).
   virtual void all_reduce(std::span<float> values) = 0;
   virtual void all_reduce(std::span<double> values) = 0;
   virtual void all_reduce(std::span<std::int64_t> values) = 0;

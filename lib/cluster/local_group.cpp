@@ -1,9 +1,9 @@
 #include "cluster/local_group.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -19,7 +19,9 @@ namespace {
 constexpr auto kChunk = static_cast<std::size_t>(kTreeChunk);
 
 struct Shared {
-  Shared(int count, Communicator* to_others) : ranks(count), outer(to_others), slots(count) {}
+  Shared(int count, Communicator* to_others) : ranks(count), outer(to_others), slots(count) {
+    for (int rank = 0; rank < count; ++rank) rank_blocks.push_back({rank, 1});
+  }
 
   void wait() { barrier.wait(ranks); }
   void fail(int rank, const std::string& reason) noexcept {
@@ -44,35 +46,13 @@ struct Shared {
   // Ranks usually reach it within microseconds of each other.
   Barrier barrier{Barrier::Waiting::kSpinThenSleep};
   std::vector<Slot> slots;
-  std::shared_ptr<Shared> next;  // the group that duplicate() is making
+  std::vector<TreeBlock> rank_blocks;  // of the tree over the ranks
+  std::shared_ptr<Shared> next;        // the group that duplicate() is making
 };
 
-// out = the sum of sources[0..count) at [first, first + n), n <= kChunk.
 template <class T>
-void tree_sum(const Shared::Slot* sources, int count, std::size_t first, std::size_t n, T* out) {
-  const auto* left = static_cast<const T*>(sources[0].data) + first;
-  if (count == 1) {
-    std::copy(left, left + n, out);
-  } else if (count == 2) {
-    const auto* right = static_cast<const T*>(sources[1].data) + first;
-    for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
-  } else {
-    T right[kChunk];
-    tree_sum(sources, count / 2, first, n, out);
-    tree_sum(sources + count / 2, count - count / 2, first, n, right);
-    for (std::size_t i = 0; i < n; ++i) out[i] += right[i];
-  }
-}
-
-template <class T>
-void sum(const std::vector<Shared::Slot>& sources, std::size_t first, std::size_t n, T* out) {
-  const int count = static_cast<int>(sources.size());
-  if (std::has_single_bit(sources.size())) return tree_sum(sources.data(), count, first, n, out);
-  tree_sum(sources.data(), 1, first, n, out);
-  for (const Shared::Slot& source : std::span(sources).subspan(1)) {
-    const auto* from = static_cast<const T*>(source.data) + first;
-    for (std::size_t i = 0; i < n; ++i) out[i] += from[i];
-  }
+void add(T* out, const T* a, const T* b, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
 class LocalCommunicator final : public Communicator {
@@ -107,7 +87,7 @@ class LocalCommunicator final : public Communicator {
         const std::size_t begin = root == 0 ? 0 : root_ends_[root - 1];
         complete_tree(std::span<const TreeBlock>(blocks_).subspan(begin, root_ends_[root] - begin),
                       sources_.data() + begin, static_cast<std::int64_t>(i),
-                      static_cast<std::int64_t>(n), total, add_floats);
+                      static_cast<std::int64_t>(n), total, add<float>);
         if (shared_->outer) {
           std::copy(total, total + n, process_roots_[root] + i);
           continue;
@@ -216,10 +196,6 @@ class LocalCommunicator final : public Communicator {
     shared_->wait();
   }
 
-  static void add_floats(float* out, const float* a, const float* b, std::int64_t n) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
-  }
-
   // Sets sources_ to the roots of all ranks of this process, and process_roots_ to the roots that
   // they complete together. Each of these lies in the memory of the first root that it consists of.
   void find_roots(std::int64_t leaves) {
@@ -274,10 +250,14 @@ class LocalCommunicator final : public Communicator {
     const std::vector<Shared::Slot>& slots = shared_->slots;
     const auto [first, last] = find_slice<T>(values.size());
     const std::size_t to = shared_->outer ? 1 : slots.size();
+    auto& sources = std::get<std::vector<const T*>>(rank_sources_);
+    sources.clear();
+    for (const Shared::Slot& slot : slots) sources.push_back(static_cast<const T*>(slot.data));
     T total[kChunk];
     for (std::size_t i = first; i < last; i += kChunk) {
       const std::size_t n = std::min(kChunk, last - i);
-      sum(slots, i, n, total);
+      complete_tree(std::span<const TreeBlock>(shared_->rank_blocks), sources.data(),
+                    static_cast<std::int64_t>(i), static_cast<std::int64_t>(n), total, add<T>);
       for (std::size_t slot = 0; slot < to; ++slot) {
         std::copy(total, total + n, static_cast<T*>(slots[slot].data) + i);
       }
@@ -291,6 +271,10 @@ class LocalCommunicator final : public Communicator {
 
   std::shared_ptr<Shared> shared_;
   int rank_;
+  // The values of all ranks of this process in a call of all_reduce().
+  std::tuple<std::vector<const float*>, std::vector<const double*>,
+             std::vector<const std::int64_t*>>
+      rank_sources_;
   // Used by all_reduce_tree(): the blocks of all ranks of this process, and the end of each root
   // that they complete.
   std::int64_t leaves_ = 0;

@@ -15,8 +15,8 @@ namespace trainer::cluster {
 //
 // all_reduce_tree() also sums in memory first, as far as this process has all leaves of a block.
 //
-// Sums are taken in the order of a binary tree over the ranks where their number is a power of two,
-// in rank order otherwise. A call with another size than rank 0's throws std::logic_error.
+// Sums are taken in the order of a binary tree over the ranks. A call with another size than rank
+// 0's throws std::logic_error.
 std::vector<std::unique_ptr<Communicator>> make_local_group(int ranks,
                                                             Communicator* outer = nullptr);
 

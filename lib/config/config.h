@@ -55,6 +55,7 @@ using Environment = trainer::Environment;
 struct LoadedConfig {
   Config config;
   std::map<std::string, Origin> origins;  // keys: dotted paths, "model.layers[2].conv.filters"
+  std::string notice{};  // names a recorded value that this version has no more; "" if none
 };
 
 // A value from the command line for one key. List entries are addressed as a[2].b.
@@ -85,7 +86,8 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
 // Does the same for the config in a checkpoint or a run folder. The author of that file is not
 // trusted: the config cannot extend a file or read an environment variable (both are errors),
 // nothing is written into folders that it names (Data::folders), and nothing is sent to a server
-// that it names (run.mlflow). `overrides` are the user's own, and only they read `environment`.
+// that it names (run.mlflow). A value of parallel.collective that this version has no more is read
+// as auto. `overrides` are the user's own, and only they read `environment`.
 // Reasons: lib/decisions/config.md#a-recorded-config-has-fewer-rights.
 LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
                                    const std::vector<Override>& overrides = {},

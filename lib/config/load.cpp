@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -10,6 +11,7 @@
 #include "config/describe/schema.h"
 #include "config/extends.h"
 #include "config/hints.h"
+#include "config/keys.h"
 #include "config/paths.h"
 #include "config/pretrained.h"
 #include "config/variant.h"
@@ -141,6 +143,19 @@ void resolve_backbone(LoadedConfig& loaded) {
   take_preprocess_from_backbone(loaded.config);
 }
 
+// Replaces an algorithm that earlier versions had. Returns a notice for the user, or "".
+std::string replace_collective(Node& root) {
+  Entry* const parallel = root.find("parallel");
+  Entry* const entry = parallel ? parallel->value.find("collective") : nullptr;
+  if (!entry) return "";
+  std::string& word = entry->value.text;
+  if (word != "tree" && word != "bcube" && word != "halving_doubling") return "";
+  const std::string before = std::exchange(word, "auto");
+  return concat(keys::kCollective, " is ", before,
+                " in this run, which this version reads as auto: it chooses by the number of "
+                "processes");
+}
+
 }  // namespace
 
 LoadedConfig parse_config(const std::string& text, const std::string& file,
@@ -155,6 +170,7 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
                                    const Environment& environment) {
   std::vector<Diagnostic> diagnostics;
   Node root = read_recorded_tree(text, file, diagnostics);
+  const std::string notice = replace_collective(root);
   Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
   decoded.config.data.folders = FolderAccess::kReadOnly;
   // The file has the weights itself, so that no weight file is searched or read.
@@ -163,6 +179,7 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
   }
   take_preprocess_from_backbone(decoded.config);
   LoadedConfig loaded = with_name(std::move(decoded), file);
+  loaded.notice = notice;
   if (loaded.origins.at("run.mlflow").kind == Origin::Kind::kFile) loaded.config.run.mlflow.clear();
   return loaded;
 }

@@ -48,17 +48,14 @@ void check_collective(const Parallel& parallel, const backend::Platform& platfor
   if (!uses_gpus(parallel, platform)) {
     if (!nccl) return;
     throw DeviceError(
-        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
-        "tree");
+        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto or ring");
   }
   if (nccl || parallel.replicas * workers == 1) return;
-  const bool ring = parallel.collective == Collective::kRing;
-  const bool tree = parallel.collective == Collective::kTree;
-  throw DeviceError(concat(
-      "parallel.collective: ", spell(parallel.collective),
-      " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
-      "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
-      ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
+  throw DeviceError(
+      "parallel.collective: ring is for sums on CPUs. GPUs sum by NCCL, which chooses its "
+      "algorithm "
+      "itself and takes no other choice than NCCL_ALGO in the environment of every process: use "
+      "auto or nccl, and to try it NCCL_ALGO=allreduce:ring");
 }
 
 }  // namespace
@@ -110,12 +107,7 @@ std::string describe_sums(const Parallel& parallel, const backend::Platform& pla
            "connections";
   }
   if (workers == 1) return "in memory";
-  if (parallel.collective != config::Collective::kAuto) {
-    return concat("by ", spell(parallel.collective));
-  }
-  const std::string rule = cluster::describe_rule(parallel, workers);
-  if (rule.empty()) return "by the algorithm that is fastest when the run starts";
-  return concat("by ", rule, ", the rule for ", workers, " processes whose bits must repeat");
+  return concat("in the order of a ", spell(cluster::choose_algorithm(parallel, workers)));
 }
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,

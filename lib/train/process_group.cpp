@@ -1,7 +1,6 @@
 #include "train/process_group.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 #include "cluster/open_communicator.h"
@@ -11,29 +10,6 @@ namespace trainer::train {
 namespace {
 
 using config::Parallel;
-
-std::size_t gradient_bytes(const graph::Graph& model) {
-  std::int64_t elements = 0;
-  for (const graph::Value& value : model.values) {
-    if (value.role == graph::Role::kParameter && value.trainable) {
-      elements += value.shape.elements();
-    }
-  }
-  return elements * sizeof(float);
-}
-
-// Returns the sum of `ranks` numbers, each `stride` after the one before: in pairs of neighbours if
-// their number is a power of two, else in rank order.
-double sum_ranks(const double* first, std::size_t stride, std::size_t ranks) {
-  if (ranks == 1) return *first;
-  if (std::has_single_bit(ranks)) {
-    return sum_ranks(first, stride, ranks / 2) +
-           sum_ranks(first + ranks / 2 * stride, stride, ranks / 2);
-  }
-  double sum = *first;
-  for (std::size_t rank = 1; rank < ranks; ++rank) sum += first[rank * stride];
-  return sum;
-}
 
 }  // namespace
 
@@ -63,7 +39,6 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
     throw ConfigError(parallel.loc, "parallel.lr_scaling: must be given with ", who.size,
                       " workers, whose batch is as many times as large: none, linear or sqrt");
   }
-  cluster::check_process_count(parallel, who.size);
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;
   const std::int64_t ranks = who.size * parallel.replicas;
   const std::int64_t lanes = parallel.lanes.value_or(1);
@@ -75,15 +50,11 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                       parallel.micro_batches,
                       "; set a larger power of two for all runs that must agree");
   }
-  const bool power = std::has_single_bit(static_cast<std::uint64_t>(who.size));
-  const bool tree = parallel.collective == config::Collective::kTree ||
-                    parallel.collective == config::Collective::kHalvingDoubling ||
-                    parallel.collective == config::Collective::kAuto ||
-                    parallel.collective == config::Collective::kNccl;
-  if (who.size > 2 && !tree) {
-    throw ConfigError(parallel.loc, "parallel.collective: reduction: ordered needs auto",
-                      power ? " or tree" : "", ": ", spell(parallel.collective),
-                      " does not sum in the order of a tree");
+  if (who.size > 2 && parallel.collective == config::Collective::kRing) {
+    throw ConfigError(
+        parallel.loc,
+        "parallel.collective: reduction: ordered needs auto: ring does not sum in the "
+        "order of a tree");
   }
 }
 
@@ -106,26 +77,17 @@ std::shared_ptr<cluster::Rendezvous> join_job(const cluster::Identity& who,
 
 ProcessGroup::ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous,
                            const config::Config& config, const backend::Platform& platform,
-                           const graph::Graph& model,
                            const std::function<void(const std::string&)>& say)
     : rendezvous_(std::move(rendezvous)) {
   rendezvous_->set_preparing(false);
-  config::Parallel parallel = config.parallel;
-  const bool gpus = engine::uses_gpus(parallel, platform);
+  const bool gpus = engine::uses_gpus(config.parallel, platform);
   rendezvous_->agree(
       {{"config", config::common_config(config)}, {"device", gpus ? "GPUs" : "CPU"}});
-  if (gpus) {
-    parallel.collective = config::Collective::kNccl;
-    if (rendezvous_->rank() == 0) {
-      say("gradients are summed " +
-          engine::describe_sums(config.parallel, platform, rendezvous_->size()));
-    }
-  }
-  cluster::Communicators groups =
-      cluster::open_communicators(rendezvous_, parallel, gradient_bytes(model), say);
+  cluster::Communicators groups = cluster::open_communicators(rendezvous_, config.parallel);
   gradients_ = std::move(groups.gradients);
   control_ = std::move(groups.control);
   if (!is_chief()) return;
+  say("gradients are summed " + engine::describe_sums(config.parallel, platform, size()));
   for (const cluster::Member& member : rendezvous_->members()) {
     say(concat(member.name, " on ", member.host, " (", member.address, "), process ",
                member.process));
@@ -166,18 +128,8 @@ bool ProcessGroup::any_rank(bool value) {
   return count > 0;
 }
 
-// Few numbers are gathered and summed here, because a sum takes several messages one after another
-// and a gather takes one. The order of the sum is that of halving-doubling.
 void ProcessGroup::sum(std::span<double> values) {
-  if (size() == 1) return;
-  constexpr std::size_t kMaxBytes = 64 << 10;
-  const std::size_t ranks = size();
-  if (values.size_bytes() * ranks > kMaxBytes) return control_->all_reduce(values);
-  std::vector<double> all(values.size() * ranks);
-  control_->all_gather(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = sum_ranks(all.data() + i, values.size(), ranks);
-  }
+  if (size() > 1) control_->all_reduce(values);
 }
 
 std::vector<std::string> ProcessGroup::hosts() const {

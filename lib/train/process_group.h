@@ -17,7 +17,6 @@
 #include "cluster/rendezvous.h"
 #include "config/config.h"
 #include "engine/engine.h"
-#include "graph/graph.h"
 
 namespace trainer::train {
 
@@ -47,14 +46,14 @@ class ProcessGroup {
   // Makes the group of all ranks that have joined. Collective. Throws ConfigError when they differ
   // in config. `say` gets lines for rank 0 to print.
   ProcessGroup(std::shared_ptr<cluster::Rendezvous> rendezvous, const config::Config& config,
-               const backend::Platform& platform, const graph::Graph& model,
+               const backend::Platform& platform,
                const std::function<void(const std::string&)>& say);
   // Calls join_job() first.
   ProcessGroup(const cluster::Identity& who, const config::Config& config,
-               const backend::Platform& platform, const graph::Graph& model,
+               const backend::Platform& platform,
                const std::function<void(const std::string&)>& say,
                const std::function<void(const std::string&)>& warn = {})
-      : ProcessGroup(join_job(who, config, warn), config, platform, model, say) {}
+      : ProcessGroup(join_job(who, config, warn), config, platform, say) {}
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;

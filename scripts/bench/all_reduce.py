@@ -1,5 +1,5 @@
-"""Seconds of an all-reduce of float32 between processes of this machine, per size: this project's algorithms, Gloo's own, torch.distributed
-over Gloo, and Open MPI over TCP and over shared memory. All run in turn, several rounds; the median of the rounds' medians counts.
+"""Seconds of an all-reduce of float32 between processes of this machine, per size: this project's algorithms, torch.distributed over
+Gloo, and Open MPI over TCP and over shared memory. All run in turn, several rounds; the median of the rounds' medians counts.
 
 Ends with `ratio all_reduce_PEER_SIZE VALUE`: the peer's seconds / those of our fastest algorithm; above one is better. Open MPI takes part
 where mpicc and mpirun are installed (apt: openmpi-bin libopenmpi-dev).
@@ -16,7 +16,7 @@ import tempfile
 
 from common import HERE, ROOT, events, run_ranks
 
-OURS = ("ring", "bcube", "halving_doubling", "halving_doubling_tcp")
+OURS = ("tree", "ring", "tree_tcp", "ring_tcp")
 
 
 def run_mpi(ranks, program, network, arguments):
@@ -32,10 +32,10 @@ def methods(options, folder):
     """Name and function of each competitor."""
     program = str(pathlib.Path(options.build) / "test/cluster/bench_all_reduce")
     arguments = [str(options.seconds), *map(str, options.bytes)]
-    for name in (*OURS, "gloo"):
-        if name.startswith("halving_doubling") and options.ranks & (options.ranks - 1):
-            continue
-        yield name, lambda name=name: run_ranks(options.ranks, [program, name, *arguments])
+    for name in OURS:
+        algorithm, _, tcp = name.partition("_")
+        environment = {"TCP": "1"} if tcp else {}
+        yield name, lambda algorithm=algorithm, environment=environment: run_ranks(options.ranks, [program, algorithm, *arguments], environment)
     yield "torch", lambda: run_ranks(options.ranks, [sys.executable, str(HERE / "peers/torch_all_reduce.py"), *arguments])
     if shutil.which("mpicc") and shutil.which("mpirun"):
         mpi = f"{folder}/all_reduce_mpi"

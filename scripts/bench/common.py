@@ -134,13 +134,13 @@ def free_port():
         return one.getsockname()[1]
 
 
-def run_ranks(ranks, command):
+def run_ranks(ranks, command, more=None):
     """{bytes: seconds} from ranks that find each other by torchrun's variables."""
     port = str(free_port())
     processes = []
     for rank in range(ranks):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
-                       "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+                       "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **(more or {})}
         processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     outputs = [process.communicate() for process in processes]
     if any(process.returncode != 0 for process in processes):

@@ -94,7 +94,7 @@ def build_link_benchmark(build):
 def measure_link(program, size):
     """Latency (s) and bandwidth (bytes/s) of an exchange between two ranks of this machine: those that explain the times of two sizes."""
     small = 4096
-    times = run_ranks(2, [str(program), "halving_doubling", "0.5", str(small), str(size)])
+    times = run_ranks(2, [str(program), "tree", "0.5", str(small), str(size)])
     bandwidth = (size - small) / (times[size] - times[small])
     return max(0.0, times[small] - small / bandwidth), bandwidth
 

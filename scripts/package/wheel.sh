@@ -54,11 +54,7 @@ libcurl=$root/build/libcurl
 "$root/scripts/package/libcurl.sh" "$libcurl"
 export LD_LIBRARY_PATH=$libcurl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}  # for auditwheel and ldd
 
-# Of Debian's libraries, libgloo alone needs libstdc++ 3.4.30.
 older_libstdcxx() { "$python" "$root/scripts/package/older_libstdcxx.py" "$@"; }
-mkdir "$work/libgloo"
-cp -L "$(ldd "$build/apps/trainer/trainer" | sed -nE 's/.*libgloo.* => (\/[^ ]*) .*/\1/p')" "$work/libgloo/"
-older_libstdcxx "$work"/libgloo/*
 
 # Writes the dist-info of a wheel; standard input: further lines of METADATA.
 write_dist_info() {  # FOLDER NAME SUMMARY
@@ -102,7 +98,7 @@ make_wheel() {  # FOLDER [AUDITWHEEL_ARGUMENTS...]
   shift
   mkdir -p "$work/packed" "$work/repaired"
   "$python" -m wheel pack "$folder" --dest-dir "$work/packed" > "$work/log" 2>&1 || { cat "$work/log" >&2; return 1; }
-  if ! LD_LIBRARY_PATH=$work/libgloo:$LD_LIBRARY_PATH auditwheel repair --plat "$platform" --only-plat "$@" -w "$work/repaired" "$work/packed"/*.whl > "$work/log" 2>&1; then
+  if ! auditwheel repair --plat "$platform" --only-plat "$@" -w "$work/repaired" "$work/packed"/*.whl > "$work/log" 2>&1; then
     cat "$work/log" >&2
     auditwheel show "$work/packed"/*.whl >&2
     return 1

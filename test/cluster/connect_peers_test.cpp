@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "cluster/collective/gloo_communicator.h"
+#include "cluster/collective/peer_communicator.h"
 #include "cluster/own_address.h"
 #include "cluster/transport/local_socket.h"
 #include "cluster/transport/socket.h"
@@ -76,9 +76,8 @@ TEST_CASE("Communicator: unauthenticated peers at the ports between ranks delay 
       const std::string address = here->get(concat("ranks/0/", rank - 1));
       others = crowd_at(parse_address(address).value());
     }
-    const AlgorithmTable table{{~std::size_t{0}, Algorithm::kRing}};
     std::vector<float> values(1000, static_cast<float>(rank + 1));
-    const auto group = open_gloo(here, table);
+    const auto group = open_group(here, Algorithm::kRing);
     group->all_reduce(std::span<float>(values));
     if (values != std::vector<float>(1000, 6.0f)) throw CheckError("a wrong sum");
     group->barrier();

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "cluster/collective/gloo_communicator.h"
+#include "cluster/collective/peer_communicator.h"
 #include "ranks.h"
 #include "relay.h"
 #include "support/process_events.h"
@@ -12,8 +12,6 @@ namespace trainer::cluster::heartbeat_test {
 namespace {
 
 using std::chrono::milliseconds;
-
-const AlgorithmTable kRing{{~std::size_t{0}, Algorithm::kRing}};
 
 // Joins a job of three ranks whose link between ranks 0 and 2 is relayed.
 std::shared_ptr<Rendezvous> join(RelayedLink& link, int rank, int port, milliseconds timeout) {
@@ -36,7 +34,7 @@ TEST_CASE("Rendezvous: no rank counts as gone when heartbeats are lost while dat
     milliseconds time{};
     const auto messages = on_ranks(3, [&](int rank) {
       const auto here = join(link, rank, port.number(), kTimeout);
-      const auto group = open_gloo(here, kRing);
+      const auto group = open_group(here, Algorithm::kRing);
       group->barrier();
       if (rank == root) heartbeats.stall();
       const auto start = Clock::now();
@@ -65,7 +63,7 @@ TEST_CASE("Rendezvous counts data of a call between two ranks as progress of eve
   std::array<std::uint64_t, 3> advances{};
   const auto messages = on_ranks(3, [&](int rank) {
     const auto here = join(link, rank, port.number(), milliseconds(4000));
-    const auto group = open_gloo(here, kRing);
+    const auto group = open_group(here, Algorithm::kRing);
     group->barrier();
     const std::uint64_t before = here->progress().count();
     std::vector<std::byte> bytes(400'000);
@@ -85,7 +83,7 @@ TEST_CASE("Communicator opens an activity while it waits for another rank") {
     RendezvousOptions options = kPatient;
     if (rank == 0) options.progress = first;
     const auto here = std::make_shared<Rendezvous>(make_identity(rank, 2, port.number()), options);
-    const auto group = open_gloo(here, kRing);
+    const auto group = open_group(here, Algorithm::kRing);
     group->barrier();
     float value = 1;
     if (rank == 1 && !test::poll_until([&] { return first.is_open(Activity::kSum); })) {
@@ -118,7 +116,7 @@ TEST_CASE("Rendezvous: every rank names both ends of a link to rank 0 that loses
   }
   const auto messages = on_ranks(3, [&](int rank) {
     const auto here = join(link, rank, port.number(), milliseconds(4000));
-    const auto group = open_gloo(here, kRing);
+    const auto group = open_group(here, Algorithm::kRing);
     std::vector<float> values(10'000);
     for (int step = 0;; ++step) {
       group->all_reduce(std::span<float>(values));

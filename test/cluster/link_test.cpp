@@ -1,8 +1,7 @@
 // Slow and broken connections between ranks: which of them end a call, and what all ranks report.
 #include <doctest/doctest.h>
 
-#include "cluster/collective/gloo_communicator.h"
-#include "cluster/local_group.h"
+#include "cluster/collective/peer_communicator.h"
 #include "ranks.h"
 #include "relay.h"
 
@@ -10,8 +9,6 @@ namespace trainer::cluster::link_test {
 namespace {
 
 using std::chrono::milliseconds;
-
-const AlgorithmTable kRing{{~std::size_t{0}, Algorithm::kRing}};
 
 RendezvousOptions make_options(RelayedLink& link, int rank, milliseconds timeout) {
   RendezvousOptions options = kPatient;
@@ -29,7 +26,7 @@ std::vector<std::string> messages_after(void (RelayedLink::*change)(), milliseco
   return on_ranks(3, [&](int rank) {
     const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, timeout));
-    const auto group = open_gloo(here, kRing);
+    const auto group = open_group(here, Algorithm::kRing);
     std::vector<float> values(10'000);
     for (int step = 0;; ++step) {
       group->all_reduce(std::span<float>(values));
@@ -66,78 +63,7 @@ class LostPackets final : public Network {
   int reached_;
 };
 
-// A clock that stands still unless it is set.
-class ManualClock final : public Network {
- public:
-  Clock::time_point now() const override { return now_; }
-  void advance(milliseconds time) { now_ += time; }
-
- private:
-  Clock::time_point now_{};
-};
-
-// A group whose barriers take `delay` of a rank's clock. It counts the sums.
-class FarGroup final : public Communicator {
- public:
-  FarGroup(Communicator& group, ManualClock& clock, milliseconds delay)
-      : group_(group), clock_(clock), delay_(delay) {}
-  int rank() const override { return group_.rank(); }
-  int size() const override { return group_.size(); }
-  void all_reduce(std::span<float> values) override {
-    ++sums;
-    group_.all_reduce(values);
-  }
-  void all_reduce(std::span<double> values) override { group_.all_reduce(values); }
-  void all_reduce(std::span<std::int64_t> values) override { group_.all_reduce(values); }
-  void all_reduce_tree(std::int64_t leaves, std::span<float* const> roots,
-                       std::size_t count) override {
-    group_.all_reduce_tree(leaves, roots, count);
-  }
-  void broadcast(std::span<std::byte> bytes, int root) override { group_.broadcast(bytes, root); }
-  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    group_.all_gather(mine, all);
-  }
-  void barrier() override {
-    group_.barrier();
-    clock_.advance(delay_);
-  }
-  std::unique_ptr<Communicator> duplicate() override { return group_.duplicate(); }
-  void abort(const std::string& reason) noexcept override { group_.abort(reason); }
-  int sums = 0;
-
- private:
-  Communicator& group_;
-  ManualClock& clock_;
-  const milliseconds delay_;
-};
-
 }  // namespace
-
-TEST_CASE("measure takes one sum per algorithm for ranks that are far apart") {
-  for (const int delay : {0, 50}) {
-    CAPTURE(delay);
-    auto groups = make_local_group(2);
-    std::vector<std::vector<Measurement>> measured(2);
-    std::vector<int> sums(2);
-    const auto messages = on_ranks(2, [&](int rank) {
-      const auto r = static_cast<std::size_t>(rank);
-      ManualClock clock;
-      FarGroup group(*groups[r], clock, milliseconds(delay));
-      AlgorithmTable table = kRing;
-      measured[r] = measure(group, table, {4096, 8192}, clock);
-      if (table.size() != (delay == 0 ? 2 : 1)) throw CheckError("a wrong table");
-      sums[r] = group.sums;
-    });
-    for (const std::string& message : messages) CHECK(message == "");
-    const int algorithms = static_cast<int>(candidates(2).size());
-    CHECK(sums[0] == (delay == 0 ? 8 * 2 * algorithms : algorithms));
-    CHECK(sums[1] == sums[0]);
-    REQUIRE(measured[0].size() == measured[1].size());
-    for (std::size_t i = 0; i < measured[0].size(); ++i) {
-      CHECK(measured[0][i].seconds == measured[1][i].seconds);
-    }
-  }
-}
 
 TEST_CASE("Rendezvous: all others wait for a rank that prepares for longer than the time-out") {
   const ReservedPort port;
@@ -184,7 +110,7 @@ TEST_CASE("Communicator: a transfer that takes longer than the time-out complete
   const auto messages = on_ranks(3, [&](int rank) {
     const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, kTimeout));
-    const auto group = open_gloo(here, kRing);
+    const auto group = open_group(here, Algorithm::kRing);
     std::vector<std::byte> bytes(1'600'000, std::byte(rank));
     group->broadcast(bytes, 1);
     // Rank 0 has its data at once and waits here for rank 2, which receives slowly.
@@ -204,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "open_gloo_pair: both ranks of a connection that loses all data from the start are named") {
+    "open_group_pair: both ranks of a connection that loses all data from the start are named") {
   const ReservedPort port;
   RelayedLink link(100'000'000);
   link.stall();
@@ -212,7 +138,7 @@ TEST_CASE(
     const auto here = std::make_shared<Rendezvous>(make_identity(rank, 3, port.number()),
                                                    make_options(link, rank, milliseconds(2000)));
     // Rank 0 is connected to both other ranks, and waits for them below.
-    const GroupPair groups = open_gloo_pair(here, std::make_shared<const AlgorithmTable>(kRing));
+    const GroupPair groups = open_group_pair(here, Algorithm::kRing);
     here->agree("data", "a");
   });
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
@@ -225,14 +151,15 @@ TEST_CASE(
 }
 
 // Rank 0 would wait longer, so that the message is that of rank 1, whose call gets no answer.
-TEST_CASE("open_gloo: the message of a call that gets no answer names both ranks and the key") {
+TEST_CASE("open_group: the message of a call that gets no answer names both ranks and the key") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
     RendezvousOptions options = kPatient;
     options.shared_memory = false;
     options.timeout = milliseconds(rank == 0 ? 4000 : 3000);
     if (rank == 1) options.network = std::make_shared<LostPackets>(port.number());
-    open_gloo(std::make_shared<Rendezvous>(make_identity(rank, 2, port.number()), options), kRing);
+    open_group(std::make_shared<Rendezvous>(make_identity(rank, 2, port.number()), options),
+               Algorithm::kRing);
   });
   for (const std::string& message : messages) {
     INFO(message);

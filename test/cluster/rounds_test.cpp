@@ -1,7 +1,6 @@
 // How many messages follow each other in the calls of ranks. Ranks that are far apart wait for the
 // latency of each.
 #include <doctest/doctest.h>
-#include <gloo/allreduce.h>
 
 #include <algorithm>
 #include <array>
@@ -10,9 +9,8 @@
 #include <mutex>
 
 #include "base/numbers/random.h"
-#include "cluster/collective/direct.h"
-#include "cluster/collective/gloo_communicator.h"
-#include "cluster/collective/gloo_context.h"
+#include "cluster/collective/peer_communicator.h"
+#include "cluster/collective/ring_sum.h"
 #include "cluster/transport/transport.h"
 #include "ranks.h"
 #include "support/round_network.h"
@@ -20,8 +18,6 @@
 namespace trainer::cluster::rounds_test {
 namespace {
 
-const auto kRing =
-    std::make_shared<const AlgorithmTable>(AlgorithmTable{{~std::size_t{0}, Algorithm::kRing}});
 constexpr int kRanks = 3;
 
 // Returns numbers whose sum depends on the order.
@@ -31,12 +27,6 @@ std::vector<float> draw_values(int rank, std::size_t count) {
     values.push_back(Random(7, Stream::kSynthetic, static_cast<std::uint64_t>(rank), i).normal());
   }
   return values;
-}
-
-void add_floats(void* sum, const void* a, const void* b, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    static_cast<float*>(sum)[i] = static_cast<const float*>(a)[i] + static_cast<const float*>(b)[i];
-  }
 }
 
 struct Rank {
@@ -57,7 +47,7 @@ std::vector<int> count_rounds(const std::vector<Call>& calls) {
     options.network = rounds.network(rank);
     const auto here =
         std::make_shared<Rendezvous>(make_identity(rank, kRanks, port.number()), options);
-    const GroupPair groups = open_gloo_pair(here, kRing);
+    const GroupPair groups = open_group_pair(here, Algorithm::kRing);
     for (std::size_t i = 0; i < calls.size(); ++i) {
       groups.first->barrier();
       const int before = rounds.rounds();
@@ -74,7 +64,7 @@ std::vector<int> count_rounds(const std::vector<Call>& calls) {
 
 }  // namespace
 
-TEST_CASE("Communicator: every call of few bytes takes one message after the other ranks' data") {
+TEST_CASE("Communicator: every call of few bytes takes one message, a sum of more bytes two") {
   const std::vector<int> rounds = count_rounds({
       [](const Rank& rank) { rank.group.barrier(); },
       [](const Rank& rank) {
@@ -99,46 +89,58 @@ TEST_CASE("Communicator: every call of few bytes takes one message after the oth
         float* const root = values.data();
         rank.group.all_reduce_tree(4, std::span(&root, 1), values.size());
       },
+      [](const Rank& rank) {
+        std::vector<float> values(6000);
+        rank.group.all_reduce(std::span<float>(values));
+      },
   });
-  for (std::size_t call = 0; call < 4; ++call) {
+  for (std::size_t call = 0; call + 1 < rounds.size(); ++call) {
     CAPTURE(call);
     CHECK(rounds[call] == 1);
   }
   // A part of the values of every rank, and its sum.
-  CHECK(rounds[4] == 2);
-  CHECK(rounds[5] == 2);
+  CHECK(rounds.back() == 2);
 }
 
-TEST_CASE("direct_ring equals Gloo's ring bit by bit for any number of ranks and values") {
-  for (const int size : {2, 3, 4, 5, 7}) {
-    CAPTURE(size);
-    const ReservedPort port;
-    const auto messages = on_ranks(size, [&](int rank) {
-      Rendezvous here(make_identity(rank, size, port.number()), kPatient);
-      Transport transport(here, "test");
-      const auto context = make_gloo_context(transport);
-      std::vector<float> scratch;
-      for (const std::size_t count : {1, 2, 3, 9, 10, 11, 1000, 1031, 60'003, 1 << 20}) {
-        std::vector<float> values = draw_values(rank, count), expected = values;
-        transport.begin_call();
-        direct_ring(transport, std::span(values), scratch);
-        gloo::AllreduceOptions options(context);
-        options.setOutput(expected.data(), expected.size());
-        options.setReduceFunction(add_floats);
-        options.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
-        gloo::allreduce(options);
-        if (std::memcmp(values.data(), expected.data(), count * sizeof(float)) != 0) {
-          throw CheckError(concat("other bits of ", count, " values"));
+TEST_CASE("ring_sum adds the values of each part in the order of the ring") {
+  for (const std::size_t size : {2, 3, 4, 5, 7}) {
+    for (const bool shared_memory : {true, false}) {
+      CAPTURE(size);
+      CAPTURE(shared_memory);
+      const ReservedPort port;
+      const auto messages = on_ranks(static_cast<int>(size), [&](int rank) {
+        RendezvousOptions options = kPatient;
+        options.shared_memory = shared_memory;
+        Rendezvous here(make_identity(rank, static_cast<int>(size), port.number()), options);
+        Transport transport(here, "test");
+        std::vector<float> scratch;
+        for (const std::size_t count : {1, 3, 16, 17, 1000, 1031, 100'003}) {
+          std::vector<std::vector<float>> all;
+          for (std::size_t r = 0; r < size; ++r) {
+            all.push_back(draw_values(static_cast<int>(r), count));
+          }
+          std::vector<float> values = all[static_cast<std::size_t>(rank)];
+          transport.begin_call();
+          ring_sum(transport, std::span(values), scratch);
+          // A part has as many cache lines as any other, but for the last ones.
+          const std::size_t part = (count + 16 * size - 1) / (16 * size) * 16;
+          for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t owner = i / part;
+            float sum = all[(owner + 1) % size][i];
+            for (std::size_t step = 2; step <= size; ++step) sum += all[(owner + step) % size][i];
+            if (values[i] != sum) throw CheckError(concat("element ", i, " of ", count));
+          }
         }
-      }
-      here.agree("end", "");
-    });
-    for (const std::string& message : messages) CHECK(message == "");
+        here.agree("end", "");
+      });
+      for (const std::string& message : messages) CHECK(message == "");
+    }
   }
 }
 
 TEST_CASE(
-    "Rendezvous and open_gloo_pair: the start of a job takes at most about 16 rounds of messages") {
+    "Rendezvous and open_group_pair: the start of a job takes at most about 16 rounds of "
+    "messages") {
   const ReservedPort port;
   test::RoundNetwork rounds({"127.0.0.1", port.number()});
   std::array<int, 3> ends{};
@@ -151,7 +153,7 @@ TEST_CASE(
     if (rank == 2) ends[0] = rounds.rounds();
     here->agree({{"config", "a"}, {"device", "b"}});
     if (rank == 2) ends[1] = rounds.rounds();
-    const GroupPair groups = open_gloo_pair(here, kRing);
+    const GroupPair groups = open_group_pair(here, Algorithm::kRing);
     if (rank == 2) ends[2] = rounds.rounds();
     groups.first->barrier();
   });

@@ -58,7 +58,7 @@ TEST_CASE("parallel.gpus: gpus or replicas in an override replaces both keys of 
 TEST_CASE("parallel.collective may be nccl only with one replica per GPU") {
   using enum Collective;
   CHECK(parse_parallel("").collective == kAuto);
-  CHECK(parse_parallel("collective: tree").collective == kTree);
+  CHECK(parse_parallel("collective: ring").collective == kRing);
   CHECK(parse_parallel("collective: nccl, gpus: 4, lr_scaling: none").collective == kNccl);
   CHECK(parse_parallel("collective: nccl, gpus: [1, 0], lr_scaling: none").collective == kNccl);
   const auto problem = [](const std::string& section) {

@@ -33,6 +33,23 @@ TEST_CASE("parse_recorded_config reads a written config to the same values and r
   }
 }
 
+TEST_CASE("parse_recorded_config reads a collective of earlier versions as auto, with a notice") {
+  const auto text = [](const std::string& word) {
+    return kSmall + "parallel: {collective: " + word + "}\n";
+  };
+  for (const std::string word : {"tree", "bcube", "halving_doubling"}) {
+    const LoadedConfig loaded = parse_recorded_config(text(word), "a:config");
+    CHECK(loaded.config.parallel.collective == Collective::kAuto);
+    CHECK(loaded.notice.find("parallel.collective is " + word +
+                             " in this run, which this version "
+                             "reads as auto") == 0);
+    CHECK_THROWS_AS(parse(text(word)), ConfigError);
+  }
+  const LoadedConfig ring = parse_recorded_config(text("ring"), "a:config");
+  CHECK(ring.config.parallel.collective == Collective::kRing);
+  CHECK(ring.notice.empty());
+}
+
 TEST_CASE("parse_recorded_config uses no server for run.mlflow") {
   const std::string text = kSmall + "run: {mlflow: 'http://localhost:5000'}\n";
   CHECK(parse(text).config.run.mlflow == "http://localhost:5000");

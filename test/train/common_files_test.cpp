@@ -68,7 +68,7 @@ struct Copies {
       who.master = {"127.0.0.1", port.number()};
       who.source = "--rank";
       try {
-        ProcessGroup group(who, config, {}, model, [](const std::string&) {});
+        ProcessGroup group(who, config, {}, [](const std::string&) {});
         data::Datasets data;
         data.train = std::make_unique<FileSamples>(folders[static_cast<std::size_t>(rank)], count);
         agree_on_data(group, images, data, "");

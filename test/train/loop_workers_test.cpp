@@ -58,7 +58,7 @@ struct Workers {
     who.role = rank == 0 ? cluster::Role::kChief : cluster::Role::kWorker;
     who.master = {"127.0.0.1", port};
     who.source = "--rank";
-    ProcessGroup group(who, trial.config, {}, trial.model(), [](const std::string&) {});
+    ProcessGroup group(who, trial.config, {}, [](const std::string&) {});
     try {
       return trial.run(group, start);
     } catch (const std::exception& error) {

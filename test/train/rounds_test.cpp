@@ -47,7 +47,7 @@ std::map<std::int64_t, int> count_rounds() {
     options.network = network.network(rank);
     try {
       ProcessGroup group(std::make_shared<cluster::Rendezvous>(who, options), config, {},
-                         trial.model(), [](const std::string&) {});
+                         [](const std::string&) {});
       trial.run(group);
     } catch (const Error& error) {
       errors[static_cast<std::size_t>(rank)] = error.what();

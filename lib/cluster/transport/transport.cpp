@@ -8,7 +8,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <thread>
 
 #include "base/error.h"
@@ -21,6 +20,8 @@ namespace {
 // The bytes of a message that are received at once over TCP, and those that are written through
 // memory before the other direction is read.
 constexpr std::size_t kPiece = 128 << 10, kRingPiece = 32 << 10;
+// The memory grows with the square of the number of ranks that share it with all others.
+constexpr int kMaxSharingRanks = 8;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
 [[noreturn]] void fail_connection(int peer, const std::string& reason) {
@@ -32,24 +33,6 @@ bool enough_cores(const Rendezvous& rendezvous) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return rendezvous.self().local_size <= cores;
 }
-
-// The argument of sendmsg and recvmsg for a message of two parts.
-class Parts {
- public:
-  Parts(std::span<const std::byte> head, std::span<const std::byte> body)
-      : parts_{{const_cast<std::byte*>(head.data()), head.size()},
-               {const_cast<std::byte*>(body.data()), body.size()}} {
-    message_.msg_iov = parts_;
-    message_.msg_iovlen = 2;
-  }
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
-  msghdr* message() { return &message_; }
-
- private:
-  iovec parts_[2];
-  msghdr message_{};
-};
 
 bool may_try_again() { return errno == EAGAIN || errno == EINTR; }
 
@@ -71,7 +54,8 @@ Transport::Transport(Rendezvous& rendezvous, const std::string& name)
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     peers.push_back(peer);
-    const bool shares = std::has_single_bit(static_cast<unsigned>(peer ^ rank));
+    const bool shares =
+        size <= kMaxSharingRanks || std::has_single_bit(static_cast<unsigned>(peer ^ rank));
     if (rendezvous.shared_memory() && shares) neighbours.push_back(peer);
   }
   auto found =
@@ -101,13 +85,10 @@ void Transport::exchange(int peer, std::span<const std::byte> out, std::size_t i
 }
 
 void Transport::exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
-  // Pieces through memory are small, so that both ends write and read at once.
-  const std::size_t piece =
-      connection_to(peer).ring ? kRingPiece : std::numeric_limits<std::size_t>::max();
   while (!out.empty() || !in.empty()) {
-    const std::size_t sent = send_some(peer, {}, out.first(std::min(out.size(), piece)));
+    const std::size_t sent = send_some(peer, out);
     out = out.subspan(sent);
-    const std::size_t received = receive_some(peer, {}, in.first(std::min(in.size(), piece)));
+    const std::size_t received = receive_some(peer, in);
     in = in.subspan(received);
     if (sent > 0 || received > 0) continue;
     const Direction direction{peer, !out.empty(), !in.empty()};
@@ -122,12 +103,12 @@ void Transport::exchange_by_socket(int peer, std::span<const std::byte> out, std
   // The bytes sent beyond those received, and the bytes received but not taken.
   std::size_t ahead = 0, filled = 0;
   while (!out.empty() || in > 0) {
-    const std::size_t sent = send_some(peer, {}, out);
+    const std::size_t sent = send_some(peer, out);
     out = out.subspan(sent);
     ahead += sent;
     const std::size_t max_bytes = out.empty() ? in : std::min(in, ahead);
     const std::size_t received = receive_some(
-        peer, {}, std::span(scratch_).subspan(filled, std::min(max_bytes, kPiece - filled)));
+        peer, std::span(scratch_).subspan(filled, std::min(max_bytes, kPiece - filled)));
     filled += received;
     in -= received;
     ahead -= std::min(received, ahead);
@@ -148,7 +129,7 @@ void Transport::exchange_by_ring(int peer, std::span<const std::byte> out, std::
   Connection& connection = connection_to(peer);
   std::size_t ahead = 0;
   while (!out.empty() || in > 0) {
-    const std::size_t sent = send_some(peer, {}, out.first(std::min(out.size(), kRingPiece)));
+    const std::size_t sent = send_some(peer, out);
     out = out.subspan(sent);
     ahead += sent;
     const std::size_t max_bytes = out.empty() ? in : std::min(in, ahead);
@@ -168,18 +149,15 @@ void Transport::exchange_by_ring(int peer, std::span<const std::byte> out, std::
   }
 }
 
-std::size_t Transport::send_some(int peer, std::span<const std::byte> head,
-                                 std::span<const std::byte> body) {
-  if (head.empty() && body.empty()) return 0;
+std::size_t Transport::send_some(int peer, std::span<const std::byte> out) {
+  if (out.empty()) return 0;
   Connection& connection = connection_to(peer);
   std::size_t sent = 0;
   if (connection.ring) {
-    sent = connection.ring->write(head);
-    if (sent == head.size()) sent += connection.ring->write(body);
+    sent = connection.ring->write(out.first(std::min(out.size(), kRingPiece)));
     if (sent > 0) wake(connection);
   } else {
-    const ssize_t result =
-        ::sendmsg(connection.socket.get(), Parts(head, body).message(), MSG_NOSIGNAL);
+    const ssize_t result = ::send(connection.socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
     if (result < 0 && !may_try_again()) {
       fail_connection(peer, std::string("sending failed: ") + std::strerror(errno));
     }
@@ -189,25 +167,21 @@ std::size_t Transport::send_some(int peer, std::span<const std::byte> head,
   return sent;
 }
 
-std::size_t Transport::receive_some(int peer, std::span<std::byte> head,
-                                    std::span<std::byte> body) {
+std::size_t Transport::receive_some(int peer, std::span<std::byte> in) {
+  if (in.empty()) return 0;
   Connection& connection = connection_to(peer);
   std::size_t received = 0;
   if (connection.ring) {
-    for (std::span<std::byte> part : {head, body}) {
-      while (!part.empty()) {
-        const std::span<const std::byte> piece = connection.ring->readable(part.size());
-        if (piece.empty()) break;
-        std::memcpy(part.data(), piece.data(), piece.size());
-        connection.ring->consume(piece.size());
-        part = part.subspan(piece.size());
-        received += piece.size();
-      }
-      if (!part.empty()) break;
+    const std::span<const std::byte> piece =
+        connection.ring->readable(std::min(in.size(), kRingPiece));
+    received = piece.size();
+    if (received > 0) {
+      std::memcpy(in.data(), piece.data(), received);
+      connection.ring->consume(received);
+      wake(connection);
     }
-    if (received > 0) wake(connection);
-  } else if (!head.empty() || !body.empty()) {
-    const ssize_t result = ::recvmsg(connection.socket.get(), Parts(head, body).message(), 0);
+  } else {
+    const ssize_t result = ::recv(connection.socket.get(), in.data(), in.size(), 0);
     if (result == 0) fail_connection(peer, "the connection was closed");
     if (result < 0 && !may_try_again()) {
       fail_connection(peer, std::string("receiving failed: ") + std::strerror(errno));

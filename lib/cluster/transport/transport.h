@@ -1,5 +1,5 @@
 // The connections of a rank to all other ranks, used by the thread that calls. Inside the folder.
-// Reasons: lib/decisions/cluster.md#gloo-runs-on-our-connections.
+// Reasons: lib/decisions/cluster.md#sums-between-processes-are-our-own.
 #pragma once
 
 #include <atomic>
@@ -30,14 +30,13 @@ class TransportError : public std::runtime_error {
   const std::optional<int> peer;  // the rank at the other end, if there is only one
 };
 
-// A connection to every other rank. The ordered sum and Gloo's algorithms both send and receive
-// through it, one after the other: messages between two ranks arrive in the order in which they
+// A connection to every other rank. Messages between two ranks arrive in the order in which they
 // were sent. The calling thread moves the bytes, because a hand-over to another thread costs more
 // than a message where cores are few.
 //
-// Ranks of one host (of one network namespace) whose numbers differ in a single bit write into
-// memory that both see; the local socket between them wakes a rank that sleeps, and closes with the
-// process at its other end. All other ranks use TCP.
+// Ranks of one host (of one network namespace) write into memory that both see; in jobs of more
+// than 8 ranks, only those whose numbers differ in a single bit do. The local socket between them
+// wakes a rank that sleeps, and closes with the process at its other end. All other ranks use TCP.
 //
 // One thread at a time may use it, but for abort(). Every call throws TransportError when a
 // connection breaks or no rank of the job has moved data for the time-out of the rendezvous, and
@@ -59,11 +58,10 @@ class Transport {
   // Does the same, and stores the received bytes in `in`.
   void exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in);
 
-  // Sends or receives as many bytes of `head` and then of `body` as can be moved at once, and
-  // returns their number. Only the last part of a message may be shorter than a multiple of 64
-  // bytes.
-  std::size_t send_some(int peer, std::span<const std::byte> head, std::span<const std::byte> body);
-  std::size_t receive_some(int peer, std::span<std::byte> head, std::span<std::byte> body);
+  // Sends or receives as many bytes of a message as can be moved at once, and returns their number.
+  // Only the last part of a message may be shorter than a multiple of 64 bytes.
+  std::size_t send_some(int peer, std::span<const std::byte> out);
+  std::size_t receive_some(int peer, std::span<std::byte> in);
 
   // The directions of one connection in which a caller waits to move bytes.
   struct Direction {

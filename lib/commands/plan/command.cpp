@@ -35,6 +35,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
           ? planned_workers(*arguments.world_size)
           : cluster::identify({.hosts = config.parallel.hosts}, context.environment);
   context.warn(cluster::launch_notice(who, context.environment));
+  context.warn(loaded.notice);
   train::check_workers(config, who);
   context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
   const PlannedData data = plan_data(loaded.config);

@@ -11,8 +11,9 @@
 namespace trainer::commands {
 namespace {
 
-constexpr std::int64_t kMaxSmallMessageBytes =
-    16 << 10;  // exchanged whole: cluster/collective/tree_sum.cpp
+// The limits of cluster/collective/exchange.cpp, peer_communicator.cpp and halving_doubling.cpp.
+constexpr std::int64_t kMaxShortBytes = 64 << 10, kMaxTreeBytes = 4 << 20,
+                       kMaxSmallMessageBytes = 16 << 10;
 
 struct Quantity {
   double value = 0;
@@ -83,35 +84,21 @@ double parse_seconds(const std::string& name, const std::string& text, bool zero
   wrong_unit(name, text, expected);
 }
 
-config::Collective choose_collective(config::Collective chosen, std::int64_t ranks) {
-  // NCCL too chooses by size between a ring and a tree.
-  const bool open = chosen == config::Collective::kAuto || chosen == config::Collective::kNccl;
-  if (!open) return chosen;
-  return std::has_single_bit(static_cast<std::uint64_t>(ranks))
-             ? config::Collective::kHalvingDoubling
-             : config::Collective::kRing;
-}
-
 double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std::int64_t ranks,
                           const Link& link) {
   if (ranks <= 1) return 0;
   const auto p = static_cast<double>(ranks), n = static_cast<double>(bytes);
+  if (bytes * ranks <= kMaxShortBytes) return link.latency + n * (p - 1) / link.bandwidth;
+  const bool is_power = std::has_single_bit(static_cast<std::uint64_t>(ranks));
   const double halves = 2 * n * (p - 1) / (p * link.bandwidth);
-  switch (choose_collective(collective, ranks)) {
-    case config::Collective::kAuto:
-    case config::Collective::kNccl:
-    case config::Collective::kRing:
-      break;
-    case config::Collective::kBcube:
-      return 2 * std::ceil(std::log2(p)) * link.latency + halves;
-    case config::Collective::kTree:
-    case config::Collective::kHalvingDoubling: {
-      const double rounds = std::ceil(std::log2(p));
-      if (bytes <= kMaxSmallMessageBytes) return rounds * (link.latency + n / link.bandwidth);
-      return (2 * rounds - 1) * link.latency + halves;
-    }
+  const bool is_ring = collective == config::Collective::kRing || !is_power;
+  if (is_ring && bytes > kMaxTreeBytes) {
+    return 2 * (p - 1) * (link.latency + n / (p * link.bandwidth));
   }
-  return 2 * (p - 1) * (link.latency + n / (p * link.bandwidth));
+  if (is_ring) return 2 * link.latency + halves;
+  const double rounds = std::log2(p);
+  if (bytes <= kMaxSmallMessageBytes) return rounds * (link.latency + n / link.bandwidth);
+  return (2 * rounds - 1) * link.latency + halves;
 }
 
 }  // namespace trainer::commands

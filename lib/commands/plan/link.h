@@ -23,15 +23,15 @@ double parse_bandwidth(const std::string& name, const std::string& text);
 // begins with `name`.
 double parse_seconds(const std::string& name, const std::string& text, bool zero = false);
 
-// Returns how the workers sum, as parallel.collective decides: auto is halving_doubling for powers
-// of two, else ring. Never returns auto.
-config::Collective choose_collective(config::Collective chosen, std::int64_t ranks);
-
-// Seconds of an all-reduce of n bytes over p ranks, with latency a and bandwidth B (Thakur,
-// Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005):
-//   ring              2 (p - 1) (a + n / (p B))
-//   halving_doubling  (2 log2(p) - 1) a + 2 n (p - 1) / (p B); up to 16 KiB log2(p) (a + n / B)
-//   bcube             2 log2(p) a + 2 n (p - 1) / (p B)
+// Returns the seconds of an all-reduce of n bytes over p ranks, with latency a and bandwidth B, by
+// the algorithms of cluster/collective:
+//   one message   a + n (p - 1) / B, up to 64 KiB of all ranks
+//   ring          2 (p - 1) (a + n / (p B)), above 4 MiB: with collective: ring, or where p is not
+//                 a power of two
+//   slices        2 a + 2 n (p - 1) / (p B), up to 4 MiB in these cases
+//   halves        (2 log2(p) - 1) a + 2 n (p - 1) / (p B); up to 16 KiB log2(p) (a + n / B)
+//                 (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations
+//                 in MPICH, 2005)
 // Adding the numbers up costs nothing.
 double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std::int64_t ranks,
                           const Link& link);

@@ -232,6 +232,7 @@ int execute(const TrainArguments& arguments, const Context& context) {
   who.build = context.version;
   check_cluster_size(loaded.config.parallel, who, context);
   context.warn(cluster::launch_notice(who, context.environment));
+  context.warn(loaded.notice);
   if (inference::is_run(arguments.path)) check_is_own_folder(arguments.path, loaded);
   keep_variant(arguments, loaded);
   const config::Config& config = loaded.config;

@@ -215,7 +215,7 @@ hooks::FinishReason train_alone(const Training& training) {
 hooks::FinishReason train_in_step(const Training& training,
                                   std::shared_ptr<cluster::Rendezvous> rendezvous) {
   train::ProcessGroup group(std::move(rendezvous), training.config, training.platform,
-                            training.model, make_printer(training.arguments, training.context));
+                            make_printer(training.arguments, training.context));
   return run_job(training, group, group.place());
 }
 

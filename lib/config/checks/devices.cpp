@@ -59,7 +59,7 @@ void check_collective(Checks& checks) {
   const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
   if (parallel.device == DeviceKind::kCpu || no_gpu) {
     checks.report(keys::kCollective,
-                  "nccl sums on GPUs, and this run is on the CPU; use auto, ring or tree");
+                  "nccl sums on GPUs, and this run is on the CPU; use auto or ring");
   }
   std::vector<std::int64_t> gpus = parallel.gpus.indices;
   std::ranges::sort(gpus);

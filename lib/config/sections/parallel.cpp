@@ -72,8 +72,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     "Longest time without progress of any process in a call; while data is opened, ten times as "
     "long. A process that is silent for half of it counts as gone.");
   v("collective", s.collective,
-    "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
-    "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.");
+    "How gradients are summed. On the CPU, over processes: auto, the fastest for their number, or "
+    "ring, in which a process sends to one other only. On GPUs: nccl, which is auto too.");
   v("hosts", s.hosts,
     "Hosts of a job with one process each, by rank, where no launcher gives ranks: names, "
     "host:port or a pattern such as pod-{0..3}.digits. The rank is JOB_COMPLETION_INDEX, or the "

@@ -24,10 +24,9 @@ struct Gpus {
 // Returns the number of replicas of `gpus`; nothing for kAll, which depends on the machine.
 std::optional<std::int64_t> count_replicas(const Gpus& gpus);
 
-// The algorithm that sums gradients over processes; see lib/cluster/collective/gloo_communicator.h.
-// kTree is another name of kHalvingDoubling, which adds in the order of a tree. GPUs accept kNccl
-// and kAuto only.
-enum class Collective { kAuto, kRing, kTree, kBcube, kHalvingDoubling, kNccl };
+// The algorithm that sums gradients over processes; see lib/cluster/collective/peer_communicator.h.
+// GPUs accept kNccl and kAuto only.
+enum class Collective { kAuto, kRing, kNccl };
 
 // Options of batch norm for a batch that is divided among replicas.
 struct ReplicaBatchNorm {
@@ -71,12 +70,7 @@ struct Parallel {
 
 constexpr auto spellings(Collective) {
   using enum Collective;
-  return std::to_array<Spelling<Collective>>({{kAuto, "auto"},
-                                              {kRing, "ring"},
-                                              {kTree, "tree"},
-                                              {kBcube, "bcube"},
-                                              {kHalvingDoubling, "halving_doubling"},
-                                              {kNccl, "nccl"}});
+  return std::to_array<Spelling<Collective>>({{kAuto, "auto"}, {kRing, "ring"}, {kNccl, "nccl"}});
 }
 constexpr auto spellings(Parallel::Strategy) {
   using enum Parallel::Strategy;

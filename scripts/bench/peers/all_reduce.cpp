@@ -1,94 +1,49 @@
-// One rank of the all-reduce benchmark: this project's sums, or Gloo's as they are.
+// One rank of the all-reduce benchmark of this project's sums.
 //
-//   all_reduce METHOD SECONDS BYTES...    METHOD: ring, bcube, halving_doubling, or gloo;
-//                                         halving_doubling_tcp shares no memory
+//   all_reduce ALGORITHMS SECONDS BYTES...    ALGORITHMS: tree, ring, or both with a comma between
 //
-// Who it is comes from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Rank 0 prints {"event":
-// "measured", "bytes": ..., "seconds": ...}, the median of a call, a line a size.
-#include <gloo/allreduce.h>
-#include <gloo/math.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
-#include <gloo/transport/tcp/device.h>
-
+// Who it is comes from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. The ranks share no memory if TCP
+// is set. The algorithms take turns, so that a change of the machine's load meets all alike. Rank 0
+// prints {"event": "measured", "algorithm": ..., "bytes": ..., "seconds": ..., "least": ...}, the
+// median and the least time of a call, a line per size and algorithm.
 #include <algorithm>
-#include <functional>
 #include <iostream>
-#include <limits>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/spelling.h"
-#include "cluster/collective/gloo_communicator.h"
+#include "cluster/collective/peer_communicator.h"
 
 namespace trainer::cluster {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class SharedStore : public gloo::rendezvous::Store {
- public:
-  explicit SharedStore(Rendezvous& rendezvous) : rendezvous_(rendezvous) {}
-  void set(const std::string& key, const std::vector<char>& data) override {
-    rendezvous_.set(key, std::string(data.begin(), data.end()));
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string text = rendezvous_.get(key);
-    return {text.begin(), text.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override {
-    for (const std::string& key : keys) rendezvous_.get(key);
-  }
-
- private:
-  Rendezvous& rendezvous_;
+struct Competitor {
+  Algorithm algorithm;
+  std::unique_ptr<Communicator> group;
+  std::vector<double> times;
 };
 
-using AllReduce = std::function<void(std::vector<float>&)>;
-
-AllReduce plain_gloo(Rendezvous& rendezvous) {
-  gloo::transport::tcp::attr attributes;
-  attributes.hostname = rendezvous.self().address;
-  auto device = gloo::transport::tcp::CreateDevice(attributes);
-  auto context = std::make_shared<gloo::rendezvous::Context>(rendezvous.rank(), rendezvous.size());
-  SharedStore store(rendezvous);
-  context->connectFullMesh(store, device);
-  return [context](std::vector<float>& values) {
-    gloo::AllreduceOptions options(context);
-    options.setOutput(values.data(), values.size());
-    options.setReduceFunction(
-        static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
-    gloo::allreduce(options);
-  };
-}
-
-AllReduce ours(const std::shared_ptr<Rendezvous>& rendezvous, const std::string& method) {
-  for (const Algorithm algorithm : candidates(rendezvous->size())) {
-    if (method != spell(algorithm)) continue;
-    const AlgorithmTable table{{std::numeric_limits<std::size_t>::max(), algorithm}};
-    const std::shared_ptr<Communicator> group = open_gloo(rendezvous, table);
-    return [group](std::vector<float>& values) { group->all_reduce(std::span<float>(values)); };
-  }
-  throw ConfigError({}, "unknown method " + method);
-}
-
-double seconds_of(Communicator& group, const AllReduce& all_reduce, std::size_t bytes,
-                  double limit) {
+void measure(Communicator& group, std::vector<Competitor>& competitors, std::size_t bytes,
+             double limit) {
   std::vector<float> values(std::max<std::size_t>(bytes / sizeof(float), 1), 1.0f);
-  std::vector<double> times;
-  std::int64_t more = 1;
+  for (Competitor& each : competitors) {
+    each.times.clear();
+    each.group->all_reduce(std::span<float>(values));
+  }
   const auto end = Clock::now() + std::chrono::duration<double>(limit);
-  all_reduce(values);
-  while (more > 0) {
-    group.barrier();
-    const auto start = Clock::now();
-    all_reduce(values);
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    more = group.rank() == 0 && (Clock::now() < end || times.size() < 5) ? 1 : 0;
+  for (std::int64_t more = 1; more > 0;) {
+    for (Competitor& each : competitors) {
+      group.barrier();
+      const auto start = Clock::now();
+      each.group->all_reduce(std::span<float>(values));
+      each.times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+    std::ranges::fill(values, 1.0f);
+    more = group.rank() == 0 && (Clock::now() < end || competitors[0].times.size() < 5) ? 1 : 0;
     group.all_reduce(std::span<std::int64_t>(&more, 1));
   }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
-                   times.end());
-  return times[times.size() / 2];
 }
 
 void run(int argc, char** argv) {
@@ -96,20 +51,27 @@ void run(int argc, char** argv) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
-  std::string method = argv[1];
   RendezvousOptions options;
-  options.shared_memory = !method.ends_with("_tcp");
-  method = method.substr(0, method.find("_tcp"));
+  options.shared_memory = std::getenv("TCP") == nullptr;
   const auto rendezvous = std::make_shared<Rendezvous>(identify({}, environment), options);
-  const auto group = open_gloo(rendezvous, AlgorithmTable{{0, Algorithm::kRing}});
-  const AllReduce all_reduce =
-      method == "gloo" ? plain_gloo(*rendezvous) : ours(rendezvous, method);
+  const auto group = open_group(rendezvous, Algorithm::kTree);
+  std::vector<Competitor> competitors;
+  std::istringstream names(argv[1]);
+  for (std::string name; std::getline(names, name, ',');) {
+    const auto algorithm = parse_enum<Algorithm>(name);
+    if (!algorithm) throw ConfigError({}, "unknown algorithm " + name);
+    competitors.push_back({*algorithm, open_group(rendezvous, *algorithm), {}});
+  }
   for (int i = 3; i < argc; ++i) {
     const std::size_t bytes = std::stoul(argv[i]);
-    const double seconds = seconds_of(*group, all_reduce, bytes, std::stod(argv[2]));
-    if (rendezvous->rank() == 0) {
-      std::cout << R"({"event": "measured", "bytes": )" << bytes << R"(, "seconds": )" << seconds
-                << "}" << std::endl;
+    measure(*group, competitors, bytes, std::stod(argv[2]));
+    for (Competitor& each : competitors) {
+      std::ranges::sort(each.times);
+      if (rendezvous->rank() != 0) continue;
+      std::cout << R"({"event": "measured", "algorithm": ")" << spell(each.algorithm)
+                << R"(", "bytes": )" << bytes << R"(, "seconds": )"
+                << each.times[each.times.size() / 2] << R"(, "least": )" << each.times[0] << "}"
+                << std::endl;
     }
   }
   group->barrier();

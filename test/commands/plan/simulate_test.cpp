@@ -65,19 +65,20 @@ TEST_CASE("all_reduce_seconds equals the closed form of each collective") {
   const auto cost = [&](Collective collective, std::int64_t bytes, std::int64_t ranks) {
     return all_reduce_seconds(collective, bytes, ranks, link);
   };
-  for (const Collective any :
-       {Collective::kAuto, Collective::kRing, Collective::kHalvingDoubling}) {
+  for (const Collective any : {Collective::kAuto, Collective::kRing}) {
     CHECK(cost(any, 4'000'000, 1) == 0);
+    CHECK(cost(any, 4000, 8) == doctest::Approx(10e-6 + 7 * 4e-6));  // whole, to all
+    CHECK(cost(any, 4'000'000, 4) ==
+          doctest::Approx((any == Collective::kRing ? 2 : 3) * 10e-6 + 6e-3));
+    CHECK(cost(any, 3'000'000, 3) == doctest::Approx(2 * 10e-6 + 4e-3));
+    CHECK(cost(any, 6'000'000, 3) == doctest::Approx(4 * (10e-6 + 2e-3)));
   }
   // Two ranks exchange halves, there and back, or all of it at once.
-  CHECK(cost(Collective::kRing, 4'000'000, 2) == doctest::Approx(2 * 10e-6 + 4e-3));
-  CHECK(cost(Collective::kBcube, 4'000'000, 2) == doctest::Approx(2 * 10e-6 + 4e-3));
-  CHECK(cost(Collective::kHalvingDoubling, 4'000'000, 2) == doctest::Approx(10e-6 + 4e-3));
-  CHECK(cost(Collective::kRing, 4'000'000, 4) == doctest::Approx(6 * (10e-6 + 1e-3)));
-  CHECK(cost(Collective::kHalvingDoubling, 4'000'000, 4) == doctest::Approx(3 * 10e-6 + 6e-3));
-  CHECK(cost(Collective::kHalvingDoubling, 4000, 8) == doctest::Approx(3 * (10e-6 + 4e-6)));
-  CHECK(cost(Collective::kAuto, 4'000'000, 4) == cost(Collective::kHalvingDoubling, 4'000'000, 4));
-  CHECK(cost(Collective::kAuto, 6'000'000, 6) == cost(Collective::kRing, 6'000'000, 6));
+  CHECK(cost(Collective::kRing, 8'000'000, 2) == doctest::Approx(2 * 10e-6 + 8e-3));
+  CHECK(cost(Collective::kAuto, 8'000'000, 2) == doctest::Approx(10e-6 + 8e-3));
+  CHECK(cost(Collective::kRing, 8'000'000, 4) == doctest::Approx(6 * (10e-6 + 2e-3)));
+  CHECK(cost(Collective::kAuto, 8'000'000, 4) == doctest::Approx(3 * 10e-6 + 12e-3));
+  CHECK(cost(Collective::kAuto, 16'000, 8) == doctest::Approx(3 * (10e-6 + 16e-6)));
 }
 
 TEST_CASE("forecast: communication that backward does not hide makes the step longer") {

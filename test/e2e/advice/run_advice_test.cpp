@@ -87,13 +87,7 @@ std::vector<Advice> make_run_advices() {
       {"collective: no GPU",
        {},
        kTrain + " --set parallel.device=cpu --set parallel.collective=nccl",
-       "use auto, ring or tree",
-       "+ --set parallel.collective=auto"},
-      {"collective: number of processes",
-       {},
-       "launch -n 3 -- " + kTrain +
-           " --set parallel.collective=tree --set parallel.lr_scaling=none",
-       "but there are 3; use auto",
+       "use auto or ring",
        "+ --set parallel.collective=auto"},
   };
 }
