@@ -327,6 +327,15 @@ std::string read(const Node& node, BatchSize& value, const Rule& rule) {
   return wrong;
 }
 
+std::string read(const Node& node, ClusterSize& value, const Rule& rule) {
+  if (is_word(node, "true")) {
+    value = {};
+    return "";
+  }
+  if (!looks_decimal(node)) return expected(node, "true or a whole number", {"true"});
+  return read(node, value.count, rule);
+}
+
 std::string read(const Node& node, ValueRange& value, const Rule& rule) {
   if (is_word(node, "auto")) {
     value = {.is_automatic = true};
@@ -428,6 +437,10 @@ Node write(const ValueRange& value) {
 }
 Node write(const BatchSize& value) {
   return value.is_automatic() ? scalar_node("auto") : write(static_cast<std::int64_t>(value));
+}
+
+Node write(const ClusterSize& value) {
+  return value.count == 0 ? scalar_node("true") : write(value.count);
 }
 
 std::optional<std::string> nearest(const std::string& typed,

@@ -35,6 +35,7 @@ enum class ValueKind {
   kGpus,
   kLossScale,
   kBatchSize,
+  kClusterSize,
   kClassWeight,
   kValueRange,
   kList,
@@ -53,6 +54,7 @@ inline ValueKind value_kind(const std::array<std::int64_t, 4>&) { return ValueKi
 inline ValueKind value_kind(const Gpus&) { return ValueKind::kGpus; }
 inline ValueKind value_kind(const LossScale&) { return ValueKind::kLossScale; }
 inline ValueKind value_kind(const BatchSize&) { return ValueKind::kBatchSize; }
+inline ValueKind value_kind(const ClusterSize&) { return ValueKind::kClusterSize; }
 inline ValueKind value_kind(const ClassWeight&) { return ValueKind::kClassWeight; }
 inline ValueKind value_kind(const ValueRange&) { return ValueKind::kValueRange; }
 inline ValueKind value_kind(const LayerSelection&) { return ValueKind::kText; }
@@ -75,6 +77,7 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
 std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range is that of an index
 std::string read(const Node& node, LossScale& value, const Rule& rule);
 std::string read(const Node& node, BatchSize& value, const Rule& rule);
+std::string read(const Node& node, ClusterSize& value, const Rule& rule);
 std::string read(const Node& node, ValueRange& value, const Rule& rule);
 std::string read(const Node& node, LayerSelection& value, const Rule& rule);
 std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
@@ -97,6 +100,7 @@ Node write(const std::array<std::int64_t, 4>& value);
 Node write(const Gpus& value);
 Node write(const LossScale& value);
 Node write(const BatchSize& value);
+Node write(const ClusterSize& value);
 Node write(const ValueRange& value);
 Node write(const Freeze& value);
 Node write(const LayerSelection& value);

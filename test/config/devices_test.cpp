@@ -55,6 +55,23 @@ TEST_CASE("parallel.gpus: gpus or replicas in an override replaces both keys of 
   CHECK(parse_parallel("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
 }
 
+TEST_CASE("parallel.require_cluster is a number, or true for any above one") {
+  const auto accepts = [](const char* value, std::int64_t processes) {
+    return parse_parallel(concat("require_cluster: ", value)).require_cluster->accepts(processes);
+  };
+  CHECK(accepts("true", 2));
+  CHECK(accepts("true", 7));
+  CHECK_FALSE(accepts("true", 1));
+  CHECK(accepts("4", 4));
+  CHECK(accepts("1", 1));
+  CHECK_FALSE(accepts("4", 2));
+  CHECK_FALSE(parse_parallel("").require_cluster);
+  for (const char* value : {"false", "0", "2.5", "[2]"}) {
+    CAPTURE(std::string(value));
+    CHECK(mistakes(kSmall + "parallel: {require_cluster: " + value + "}\n") != "");
+  }
+}
+
 TEST_CASE("parallel.collective may be nccl only with one replica per GPU") {
   using enum Collective;
   CHECK(parse_parallel("").collective == kAuto);

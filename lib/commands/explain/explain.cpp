@@ -71,6 +71,8 @@ std::string describe_value(const config::Schema& schema) {
       return "valid, same or [top, bottom, left, right]";
     case SchemaKind::kFourSides:
       return with_range("a whole number or [top, bottom, left, right]", schema);
+    case SchemaKind::kClusterSize:
+      return with_range("a whole number or true", schema);
     case SchemaKind::kBatchSize:
       return with_range("a whole number or auto", schema);
     case SchemaKind::kValueRange:

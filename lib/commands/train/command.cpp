@@ -159,12 +159,14 @@ void check_is_own_folder(const Path& run, const config::LoadedConfig& loaded) {
 // Throws ConfigError for a job of another size than parallel.require_cluster.
 void check_cluster_size(const config::Parallel& parallel, const cluster::Identity& who,
                         const Context& context) {
-  if (!parallel.require_cluster || *parallel.require_cluster == who.size) return;
+  if (!parallel.require_cluster || parallel.require_cluster->accepts(who.size)) return;
   const Notice notice = cluster::launch_notice(who, context.environment);
-  throw ConfigError(parallel.loc,
-                    concat("parallel.require_cluster is ", *parallel.require_cluster,
-                           ", but this process is rank ", who.rank, " of ", who.size, ", by ",
-                           who.source, notice.text.empty() ? "" : "; ", notice.text));
+  const std::int64_t count = parallel.require_cluster->count;
+  throw ConfigError(
+      parallel.loc,
+      concat("parallel.require_cluster is ", count == 0 ? "true" : std::to_string(count),
+             ", but this process is rank ", who.rank, " of ", who.size, ", by ", who.source,
+             notice.text.empty() ? "" : "; ", notice.text));
 }
 
 // Warns of a job that whoever reaches its ports can join.

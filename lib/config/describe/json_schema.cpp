@@ -127,6 +127,8 @@ std::vector<Json> Writer::forms(const Schema& schema) {
                {"maxItems", kMaxReplicas}}};
     case Kind::kLossScale:
       return {{{"enum", {"dynamic"}}}, number(schema, "number")};
+    case Kind::kClusterSize:
+      return {{{"const", true}}, number(schema, "integer")};
     case Kind::kBatchSize:
       return {{{"enum", {"auto"}}}, number(schema, "integer")};
     case Kind::kValueRange:

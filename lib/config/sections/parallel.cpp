@@ -80,8 +80,8 @@ void fields(FieldVisitor& v, Parallel& s) {
     "place of this host in the list.",
     any().allow_scalar().unless_empty());
   v("require_cluster", s.require_cluster,
-    "Number of processes that the job must have: a process that is alone, or a job of another "
-    "size, is an error before anything is written.",
+    "Number of processes that the job must have, or true for any above 1: a process that is alone, "
+    "or a job of another size, is an error before anything is written.",
     at_least(1));
 }
 

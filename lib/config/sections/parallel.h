@@ -33,6 +33,14 @@ struct ReplicaBatchNorm {
   bool sync = false;  // true: statistics of the whole batch; false: of each replica's part
 };
 
+// A condition on the number of processes of a job: `true` in a config is any number above 1.
+struct ClusterSize {
+  std::int64_t count = 0;  // 0: any above 1
+  bool accepts(std::int64_t processes) const {
+    return count == 0 ? processes > 1 : processes == count;
+  }
+};
+
 struct Parallel {
   // The way in which several processes train one model. kParameterServer: ps tasks of TF_CONFIG
   // hold the parameters, and workers do not wait for each other. Without a cluster, both mean one
@@ -64,7 +72,7 @@ struct Parallel {
   Duration timeout{60, Duration::Unit::kSeconds};
   Collective collective = Collective::kAuto;
   std::vector<std::string> hosts;  // the hosts of the ranks in order; see cluster::identify()
-  std::optional<std::int64_t> require_cluster;  // the number of processes that the job must have
+  std::optional<ClusterSize> require_cluster;  // the size that the job must have
   SourceLoc loc;
 };
 
