@@ -105,6 +105,13 @@ Identity identify(const IdentityFlags& flags, const config::Environment& environ
 // although `identity` is alone, or that a node has one rank where its launcher planned several.
 Notice launch_notice(const Identity& identity, const config::Environment& environment);
 
+// The variable in which the torch runtime of Kubeflow Trainer has its processes per node.
+inline constexpr char kProcessesPerNode[] = "PET_NPROC_PER_NODE";
+// Returns the number of GPUs per node that the launcher of `environment` asks for, as NUM_GPUS has
+// it: PET_NPROC_PER_NODE if it is a number or `gpu`, which is "all". Returns "" for other values,
+// where NUM_GPUS is set, and where another source decides the rank.
+std::string gpus_per_node(const config::Environment& environment);
+
 // Slurm's short form of host names: "n[1-3,07],login" is n1 n2 n3 n07 login. Throws ConfigError.
 std::vector<std::string> expand_nodelist(std::string_view text);
 

@@ -264,9 +264,18 @@ TEST_CASE("identify: the variables of Flux, PMIx and nodes of Kubernetes give ra
     CHECK(identity.size == 4);
     CHECK(identity.master == master);
   }
+  CHECK(identify({.world_size = 2}, cases[1].environment).size == 2);
   const Identity node = identify({}, cases[3].environment);
   CHECK(node.local_rank == 0);
   CHECK(node.local_size == 1);
+  Environment pod = cases[3].environment;
+  pod.erase("PET_MASTER_PORT");
+  CHECK(identify({}, pod).master == Address{"a", 29500});
+  pod["JOB_COMPLETION_INDEX"] = "2";
+  CHECK(identify({.hosts = {"b,c,d"}}, pod).source == "PET_NODE_RANK");
+  pod.insert({{"JAX_PROCESS_ID", "2"}, {"JAX_NUM_PROCESSES", "3"}});
+  pod["JAX_COORDINATOR_ADDRESS"] = "c:8";
+  CHECK(identify({.hosts = {"b,c,d"}}, pod).source == "JAX_PROCESS_ID");
   const Environment range{{"PET_NNODES", "1:4"}, {"PET_NODE_RANK", "0"}};
   CHECK(catch_message(range) ==
         "PET_NNODES: error: the number of nodes must be fixed, such as 4; found the range 1:4");
@@ -320,6 +329,20 @@ TEST_CASE(
         std::string::npos);
 }
 
+TEST_CASE("gpus_per_node is the number or gpu of PET_NPROC_PER_NODE where NUM_GPUS is not set") {
+  const auto gpus = [](const char* processes, const Environment& more = {}) {
+    Environment pod{{"PET_NODE_RANK", "0"}, {"PET_NNODES", "1"}, {"PET_NPROC_PER_NODE", processes}};
+    pod.insert(more.begin(), more.end());
+    return gpus_per_node(pod);
+  };
+  CHECK(gpus("4") == "4");
+  CHECK(gpus("gpu") == "all");
+  for (const char* other : {"auto", "cpu", "0", ""}) CHECK(gpus(other) == "");
+  CHECK(gpus("4", {{"NUM_GPUS", "2"}}) == "");
+  CHECK(gpus("4", {{"RANK", "0"}, {"WORLD_SIZE", "1"}}) == "");  // torchrun has one per GPU
+  CHECK(gpus_per_node({{"PET_NPROC_PER_NODE", "4"}}) == "");
+}
+
 TEST_CASE("launch_notice names the variable of a launcher whose processes would each train alone") {
   const auto notice = [](const Environment& environment) {
     return launch_notice(identify({}, environment), environment);
@@ -337,6 +360,8 @@ TEST_CASE("launch_notice names the variable of a launcher whose processes would 
     CHECK(found.text.find(concat(variable, " is 2; this process trains alone")) == 0);
   }
   CHECK(notice({{"SLURM_NTASKS", "1"}}).text.empty());
+  CHECK(notice({{"MASTER_ADDR", "1"}}).kind == Notice::Kind::kWarning);
+  CHECK_FALSE(notice({{"PMIX_RANK", "1"}}).text.empty());
   CHECK(notice({{"HOME", "/root"}}).text.empty());
   const Environment ranks{{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"SLURM_NTASKS", "2"}};
   CHECK(notice(ranks).text.empty());

@@ -105,6 +105,28 @@ TEST_CASE("train: --gpus and NUM_GPUS choose the GPUs") {
   CHECK(cpu.code == 0);
 }
 
+TEST_CASE("train: PET_NPROC_PER_NODE is NUM_GPUS on a node with GPUs, unless a number is given") {
+  const Workspace work;
+  const std::string config = small_config(work, "gpus: \"${NUM_GPUS:-3}\", lr_scaling: none");
+  const auto error = [&](const std::string& processes, const Arguments& arguments = {},
+                         const std::string& gpus = "") {
+    Environment environment = crafted("0 13020 2");
+    environment.emplace_back("PET_NODE_RANK", "0");
+    environment.emplace_back("PET_NNODES", "1");
+    environment.emplace_back("PET_NPROC_PER_NODE", processes);
+    if (!gpus.empty()) environment.emplace_back("NUM_GPUS", gpus);
+    Arguments all{"train", config};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return run(all, environment).err;
+  };
+  CHECK(contains(error("4"), "4 replicas need a GPU each, and this machine has 2"));
+  CHECK(contains(error("gpu"), "crafted GPU 0 is full"));
+  CHECK(contains(error("auto"), "3 replicas need a GPU each"));
+  CHECK(contains(error("4", {}, "5"), "5 replicas need a GPU each"));
+  CHECK(contains(error("4", {"--gpus", "5"}), "5 replicas need a GPU each"));
+  CHECK(contains(error("4", {"--set", "parallel.gpus=5"}), "5 replicas need a GPU each"));
+}
+
 TEST_CASE(
     "train: one replica per GPU follows the rules for replicas when no number of GPUs is given") {
   const Workspace work;

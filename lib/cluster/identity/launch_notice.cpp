@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "cluster/identity/sources.h"
 
 namespace trainer::cluster {
@@ -7,9 +8,10 @@ namespace {
 struct Trace {
   const char* variable;
   const char* remedy;
+  const char* of_one = "";  // the value that one process has
 };
 constexpr Trace kTraces[] = {
-    {"SLURM_NTASKS", "start the ranks with srun: srun trainer train CONFIG"},
+    {"SLURM_NTASKS", "start the ranks with srun: srun trainer train CONFIG", "1"},
     {"PMIX_RANK", "give the number of processes: trainer train CONFIG --world-size N"},
     {"GROUP_RANK", "set RANK and WORLD_SIZE too, as torchrun does"},
     {"MASTER_ADDR", "set RANK and WORLD_SIZE too, or give --rank and --world-size"},
@@ -19,15 +21,17 @@ constexpr Trace kTraces[] = {
 
 Notice launch_notice(const Identity& identity, const config::Environment& environment) {
   if (identity.source == "PET_NODE_RANK") {
-    const std::string name = "PET_NPROC_PER_NODE", text = read_variable(environment, name);
+    const std::string text = read_variable(environment, kProcessesPerNode);
     if (text.empty() || text == "1") return {};
-    return Notice::note(concat(name, " is ", text,
-                               ": a node is one rank here, whose process uses all cores and GPUs"));
+    return Notice::note(
+        concat(kProcessesPerNode, " is ", text,
+               ": a node is one rank here, whose process uses all cores, or as many "
+               "GPUs as parallel.gpus, for which it is the value of NUM_GPUS"));
   }
   if (identity.source != "nothing") return {};
   for (const Trace& trace : kTraces) {
     const std::string text = read_variable(environment, trace.variable);
-    if (text.empty() || (trace.variable == kTraces[0].variable && text == "1")) continue;
+    if (text.empty() || text == trace.of_one) continue;
     return concat(trace.variable, " is ", text, ", but this process trains alone; to train in one ",
                   "job with others, ", trace.remedy);
   }
@@ -38,6 +42,14 @@ Notice launch_notice(const Identity& identity, const config::Environment& enviro
                                "several hosts needs parallel.hosts"));
   }
   return {};
+}
+
+std::string gpus_per_node(const config::Environment& environment) {
+  const std::string text = read_variable(environment, kProcessesPerNode);
+  if (text.empty() || !read_variable(environment, "NUM_GPUS").empty()) return "";
+  if (text != "gpu" && parse_integer(text).value_or(0) < 1) return "";
+  if (identify({}, environment).source != "PET_NODE_RANK") return "";
+  return text == "gpu" ? "all" : text;
 }
 
 }  // namespace trainer::cluster

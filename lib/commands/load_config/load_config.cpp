@@ -1,6 +1,7 @@
 #include "commands/load_config/load_config.h"
 
 #include "backend/open.h"
+#include "cluster/identity.h"
 #include "commands/new/image_config.h"
 #include "inference/open_model/run_archive.h"
 #include "inference/open_model/source.h"
@@ -8,10 +9,22 @@
 namespace trainer::commands {
 
 config::LoadedConfig load(const ConfigArguments& arguments, const Context& context) {
-  if (inference::is_run(arguments.path))
-    return inference::load_recorded(arguments.path, arguments.overrides, context.environment);
-  return config::load_config(find_config(arguments.path, arguments.overrides, context),
-                             arguments.overrides, context.environment);
+  config::Environment environment = context.environment;
+  const std::string gpus = cluster::gpus_per_node(environment);
+  const bool has_gpus =
+      !gpus.empty() && !backend::list_gpus(backend::read_platform(environment)).gpus.empty();
+  if (has_gpus) environment["NUM_GPUS"] = gpus;
+  if (inference::is_run(arguments.path)) {
+    return inference::load_recorded(arguments.path, arguments.overrides, environment);
+  }
+  config::LoadedConfig loaded = config::load_config(
+      find_config(arguments.path, arguments.overrides, context), arguments.overrides, environment);
+  if (has_gpus) {
+    for (auto& [key, origin] : loaded.origins) {
+      if (origin.detail == "NUM_GPUS") origin.detail = cluster::kProcessesPerNode;
+    }
+  }
+  return loaded;
 }
 
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Context& context,
