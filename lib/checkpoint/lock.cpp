@@ -69,6 +69,15 @@ std::string read_holder(int fd) {
   return holder;
 }
 
+// Returns whether the lock on a file keeps other open files of it out. Some file systems grant
+// every lock.
+bool keeps_others_out(const Path& path) {
+  const int other = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const bool is_granted = other >= 0 && ::flock(other, LOCK_EX | LOCK_NB) == 0;
+  if (other >= 0) ::close(other);
+  return !is_granted;
+}
+
 }  // namespace
 
 // The kernel releases the lock when the process ends in any way. The text in the file is for
@@ -90,10 +99,10 @@ RunLock::RunLock(const Path& run) {
     throw DataError(path, errno == ELOOP ? "is a link, which is not followed; remove it"
                                          : concat("cannot open: ", describe_system_error(errno)));
   }
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    const int code = errno;
+  const int code = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  const bool lacks_locks = code == 0 ? !keeps_others_out(path) : is_unsupported(code);
+  if (code != 0 || lacks_locks) {
     std::string holder = read_holder(fd_);
-    const bool lacks_locks = is_unsupported(code);
     // A process of another host does not count: it may have been killed.
     if (code == EWOULDBLOCK || (lacks_locks && find_holder_state(holder) == HolderState::kLiving)) {
       ::close(fd_);
@@ -109,7 +118,8 @@ RunLock::RunLock(const Path& run) {
       ::close(fd_);
       throw DataError(path, "cannot lock: " + describe_system_error(code));
     }
-    warning_ = concat(name, ": this file system has no file locks (", describe_system_error(code),
+    warning_ = concat(name, ": this file system has no file locks (",
+                      code == 0 ? "it grants every lock" : describe_system_error(code),
                       "), so that processes on two machines could write this folder at the same "
                       "time; start one at a time, or choose a folder on another file system with "
                       "--run-dir");
@@ -117,9 +127,9 @@ RunLock::RunLock(const Path& run) {
   const std::string text = concat("process ", ::getpid(), " on ", host_name(), "\n");
   if (::ftruncate(fd_, 0) != 0 ||
       ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    const int code = errno;
+    const int error_code = errno;
     ::close(fd_);
-    throw DataError(path, "cannot write: " + describe_system_error(code));
+    throw DataError(path, "cannot write: " + describe_system_error(error_code));
   }
 }
 

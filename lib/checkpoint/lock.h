@@ -8,8 +8,8 @@
 namespace trainer::checkpoint {
 
 // Holds <run>/lock (flock) until destroyed. The constructor throws Error with kExitConfig, naming
-// the process that holds the lock. On a file system without locks, only a process of this program
-// on this host that the file names counts as a holder, and warning() is not empty.
+// the process that holds the lock. On a file system that has no locks or grants all, only a process
+// of this program on this host that the file names counts as a holder, and warning() is not empty.
 class RunLock {
  public:
   explicit RunLock(const Path& run);

@@ -20,8 +20,9 @@ Arguments train(const std::string& config, const Path& dir, const Arguments& mor
   return arguments;
 }
 
-Result run_without(long call, int error, const Arguments& arguments) {
-  Program program(arguments, {}, [call, error] {
+Result run_without(long call, int error, const Arguments& arguments,
+                   const Environment& environment = {}) {
+  Program program(arguments, environment, [call, error] {
     if (!test::fail_system_call(call, error)) ::_exit(126);
   });
   return program.wait();
@@ -39,6 +40,23 @@ TEST_CASE("train: a file system without locks causes a warning, and the run resu
     CHECK(result.code == 0);
     CHECK(contains(result.err, "this file system has no file locks (No locks available)"));
     CHECK(contains(result.err, "choose a folder on another file system with --run-dir"));
+  }
+}
+
+TEST_CASE("train: the error of a run folder in use names the scheduler, also without locks") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Environment slurm{{"SLURM_NTASKS", "2"}};
+  for (const int error : {ENOLCK, 0}) {  // 0: every lock is granted
+    CAPTURE(error);
+    const Path dir = work / concat("run", error);
+    Program first(train(config, dir, {"--set", "train.max_steps=100000000"}), slurm);
+    REQUIRE(first.wait_for("\"step\""));
+    const Result second = run_without(SYS_flock, error, train(config, dir, {"--resume"}), slurm);
+    INFO(second.err);
+    CHECK(second.code == 2);
+    CHECK(contains(second.err, "the run folder is in use by process "));
+    CHECK(contains(second.err.substr(second.err.find("is in use")), "SLURM_NTASKS is 2"));
   }
 }
 

@@ -74,7 +74,14 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   if (!job.shared_features.empty()) {
     train::check_outside_data(job.shared_features, job.config, "--features-dir");
   }
-  lock.emplace(job.run);
+  try {
+    lock.emplace(job.run);
+  } catch (const Error& error) {
+    const cluster::Identity who = cluster::identify(arguments.identity, context.environment);
+    const Notice notice = cluster::launch_notice(who, context.environment);
+    if (error.code() != kExitConfig || notice.text.empty()) throw;
+    throw Error(kExitConfig, error.what(), "; ", notice.text);
+  }
   context.warn(lock->warning());
   train::prepare_run_folder(job.run, job.config, job.start);
   context.warn(train::sync_warning(job.run));
