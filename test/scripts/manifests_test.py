@@ -1,0 +1,40 @@
+"""scripts/cluster/check.py accepts each manifest of the folder, and finds a mistake that is planted in it."""
+
+import pathlib
+import sys
+import tempfile
+
+CLUSTER = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts/cluster"
+# What is replaced, by what, and a part of the message.
+MISTAKES = {
+    "indexed_job.yaml": [("batch/v1\n", "batch/v2\n", "batch"), ("completionMode:", "completionmode:", "completionmode"),
+                         ("  name: digits\nspec:\n  #", "  name: other\nspec:\n  #", "no service has the name digits")],
+    "jobset.yaml": [("v1alpha2", "v1alpha1", "v1alpha1"), ("onExitCodes:", "onExitCode:", "onExitCode"),
+                    ("subdomain: digits", "subdomain: other", "no service has the name digits")],
+    "trainjob.yaml": [("kind: TrainJob\n", "kind: TrainJobs\n", "TrainJobs"), ("numNodes: 4", "numNode: 4", "numNode"),
+                      ("runtimeRef: {name: image-trainer}", "runtimeRef: {name: other}", "no runtime has the name other")],
+    "tfjob.yaml": [("secretKeyRef", "secretRef", "secretRef"), ("mountPath", "mount", "mount"),
+                   ("persistentVolumeClaim: {claimName: trainer-job}", "emptyDir: {}", "persistentVolumeClaim is missing")],
+}
+
+
+sys.path.insert(0, str(CLUSTER))
+import check  # noqa: E402
+
+
+def main():
+    assert set(MISTAKES) == {file.name for file in CLUSTER.glob("*.yaml")}, "each manifest has mistakes here"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, mistakes in MISTAKES.items():
+            text = (CLUSTER / name).read_text()
+            assert check.mistakes_of(CLUSTER / name) == [], name
+            for before, after, message in mistakes:
+                assert before in text, f"{name}: {before!r} is not there"
+                wrong = pathlib.Path(folder, name)
+                wrong.write_text(text.replace(before, after))
+                found = check.mistakes_of(wrong)
+                assert any(message in mistake for mistake in found), f"{name} with {after!r}: {found}"
+
+
+if __name__ == "__main__":
+    main()
