@@ -19,6 +19,7 @@ OTHER_FORMATS = {
     "lib/commands/launch/launch.cpp": "TF_CONFIG",
     "lib/commands/profile/trace_file.cpp": "Chrome's traces",
     "lib/config/describe/json_schema.cpp": "JSON Schema",
+    "lib/config/weight_source.cpp": "config.json of timm and transformers",
     "lib/hooks/mlflow/api.cpp": "MLflow's REST",
     "lib/hooks/mlflow/sender.cpp": "MLflow's REST",
     "lib/results/json_schema.cpp": "JSON Schema",

@@ -43,11 +43,15 @@ void fields(FieldVisitor& v, Config& s);
 
 // ---- Reading and writing -----------------------------------------------------------------------
 
-// The origin of a value: a location in a file, "--set", an environment variable or the default.
+// The origin of a value: a location in a file, "--set", an environment variable, the pretrained
+// weights or the default.
 struct Origin {
-  enum class Kind { kDefault, kFile, kSet, kEnvironment } kind = Kind::kDefault;
+  enum class Kind { kDefault, kFile, kSet, kEnvironment, kWeights } kind = Kind::kDefault;
   SourceLoc loc;
-  std::string detail;  // the variable's name
+  std::string detail;  // the name of the variable or of the weights
+
+  // Returns whether neither a file nor the command line gives the value.
+  bool is_open() const { return kind == Kind::kDefault || kind == Kind::kWeights; }
 };
 
 using Environment = trainer::Environment;

@@ -8,6 +8,7 @@
 #include "base/files/files.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
+#include "config/derived.h"
 #include "config/describe/schema.h"
 #include "config/extends.h"
 #include "config/hints.h"
@@ -15,6 +16,8 @@
 #include "config/paths.h"
 #include "config/pretrained.h"
 #include "config/variant.h"
+#include "config/weight_names.h"
+#include "config/weight_source.h"
 #include "config/yaml/rounds.h"
 
 namespace trainer::config {
@@ -94,6 +97,58 @@ void take_preprocess_from_backbone(Config& config) {
   config.data.preprocess = default_preprocess(*config.model.backbone);
 }
 
+// Sets the keys that the config leaves open to what was done to the images of the weights.
+class PreprocessingKeys {
+ public:
+  PreprocessingKeys(LoadedConfig& loaded, std::string origin)
+      : loaded_(loaded), data_(loaded.config.data), origin_(std::move(origin)) {}
+
+  void take(const Preprocessing& from) {
+    if (!data_.preprocess && !data_.normalize) take_numbers(from);
+    if (!is_image_format(data_.format)) return;
+    if (is_open(keys::kModelInput) && is_open(keys::kResize)) take_side(from.side);
+    if (is_open(keys::kInterpolation)) {
+      set(keys::kInterpolation, data_.interpolation, from.interpolation);
+    }
+    if (is_open(keys::kFit) && is_open(keys::kCropFraction)) {
+      set(keys::kFit, data_.fit, from.is_stretched ? Fit::kStretch : Fit::kCrop);
+    }
+    if (data_.fit == Fit::kCrop && is_open(keys::kCropFraction)) {
+      set(keys::kCropFraction, data_.crop_fraction, find_crop_fraction(from, data_.resize[0]));
+    }
+  }
+
+ private:
+  bool is_open(const char* key) const { return loaded_.origins.at(key).is_open(); }
+  void mark(const std::string& key) {
+    loaded_.origins[key] = {Origin::Kind::kWeights, {}, origin_};
+  }
+  template <class T>
+  void set(const char* key, T& field, T value) {
+    field = std::move(value);
+    mark(key);
+  }
+  void take_numbers(const Preprocessing& from) {
+    if (const std::optional<PreprocessPreset> preset = find_preset(from)) {
+      set(keys::kPreprocess, data_.preprocess, std::optional(preset));
+      return;
+    }
+    data_.normalize = Normalize{
+        1 / 255.0, {from.mean.begin(), from.mean.end()}, {from.std.begin(), from.std.end()}, false};
+    for (const auto& [key, value] : leaves(loaded_.config, keys::kNormalize)) mark(key);
+  }
+  void take_side(std::int64_t side) {
+    std::vector<std::int64_t>& input = loaded_.config.model.input;
+    set(keys::kModelInput, input, {side, side, data_.channels.value_or(3)});
+    data_.resize = {side, side};
+    data_.stated_shape = input;
+  }
+
+  LoadedConfig& loaded_;
+  Data& data_;
+  std::string origin_;
+};
+
 // Applies the overrides to the tree of a file, and decodes and checks the result.
 Decoded decode_tree(Node root, const std::vector<Override>& overrides,
                     const Environment& environment, std::vector<Diagnostic>& diagnostics) {
@@ -137,9 +192,16 @@ LoadedConfig read_config(const std::string& text, const std::string& file,
   return with_name(std::move(decoded), file);
 }
 
-// Sets what the file of a backbone's weights decides.
-void resolve_backbone(LoadedConfig& loaded) {
-  resolve_variant(loaded);
+// Finds the weights that the config names, and sets what those of a backbone decide.
+void resolve_weights(LoadedConfig& loaded, const Environment& environment) {
+  Model& model = loaded.config.model;
+  find_named_weights(model, environment);
+  if (!model.backbone) return;
+  WeightSource source = find_weight_source(model);
+  resolve_variant(loaded, source);
+  if (source.preprocessing) {
+    PreprocessingKeys(loaded, source.origin).take(*source.preprocessing);
+  }
   take_preprocess_from_backbone(loaded.config);
 }
 
@@ -161,7 +223,7 @@ std::string replace_collective(Node& root) {
 LoadedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<Override>& overrides, const Environment& environment) {
   LoadedConfig loaded = read_config(text, file, overrides, environment);
-  resolve_backbone(loaded);
+  resolve_weights(loaded, environment);
   return loaded;
 }
 
@@ -204,7 +266,7 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
   }
   LoadedConfig loaded = read_config(text, path, overrides, environment);
   find_paths_beside_file(loaded);
-  resolve_backbone(loaded);
+  resolve_weights(loaded, environment);
   return loaded;
 }
 

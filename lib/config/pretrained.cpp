@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/weight_names.h"
 
 namespace trainer::config {
 namespace {
@@ -286,22 +287,6 @@ bool is_file(const std::string& path) {
 
 std::string in_folder(const std::string& folder, const std::string& file) {
   return (fs::path(folder) / file).string();
-}
-
-// Returns the folder of torch.hub.get_dir(); "" without a home folder.
-std::string torch_folder(const Environment& environment) {
-  std::string home = read_variable(environment, "TORCH_HOME");
-  if (home.empty()) {
-    if (const std::string cache = read_variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
-      home = in_folder(cache, "torch");
-    }
-  }
-  if (home.empty()) {
-    const std::string user = read_variable(environment, "HOME");
-    if (user.empty()) return "";
-    home = in_folder(user, ".cache/torch");
-  }
-  return in_folder(home, "hub/checkpoints");
 }
 
 std::vector<std::string> searched_folders(const Pretrained& row, const Environment& environment) {

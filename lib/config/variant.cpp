@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 #include <vector>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "checkpoint/weights.h"
 #include "config/keys.h"
 #include "config/pretrained.h"
+#include "config/weight_table.h"
 
 namespace trainer::config {
 namespace {
@@ -77,32 +79,80 @@ bool contains(const std::vector<Variant>& variants, Variant variant) {
   return std::ranges::find(variants, variant) != variants.end();
 }
 
+// Returns whether the table has weights of these networks that want other images than each other.
+bool differ_in_preprocessing(Backbone::Name name, const std::vector<Variant>& variants) {
+  const WeightRow* first = nullptr;
+  for (const WeightRow& row : weight_table()) {
+    if (row.backbone != name || row.side == 0 || !contains(variants, row.variant)) continue;
+    if (first == nullptr) first = &row;
+    const auto settings = [](const WeightRow& of) {
+      return std::tie(of.crop_fraction, of.interpolation, of.preset);
+    };
+    if (settings(row) != settings(*first)) return true;
+  }
+  return false;
+}
+
+// Returns the warning about a file of which only the names of its tensors are known; "" for none.
+std::string warn_of_preprocessing(const Config& config, const std::string& file,
+                                  const std::vector<Variant>& variants) {
+  const Backbone& backbone = *config.model.backbone;
+  const bool is_given = config.data.preprocess || config.data.normalize;
+  if (is_given || !differ_in_preprocessing(backbone.name, variants)) return "";
+  return concat(file, ": the names in this file fit weights of ", spell_all(variants),
+                " that were trained on images prepared in different ways, and neither its name nor "
+                "a config.json beside it names one; this run uses data.preprocess: ",
+                spell(default_preprocess(backbone)),
+                ". Give the weights by their name (`trainer models ", spell(backbone.name),
+                "` lists them), or set data.preprocess, data.interpolation and data.fit");
+}
+
 }  // namespace
 
-void resolve_variant(LoadedConfig& loaded) {
+void resolve_variant(LoadedConfig& loaded, WeightSource& source) {
   Model& model = loaded.config.model;
-  if (!model.backbone) return;
   Backbone& backbone = *model.backbone;
   const std::string file = find_file(model);
   std::vector<Variant> of_file;
   if (!file.empty() && list_variants(backbone.name).size() > 1) {
     of_file = find_variants_of_file(backbone, file, model.weights_entry);
   }
-  const auto fail = [&](const auto&... parts) {
-    throw ConfigError(loaded.origins.at(keys::kBackboneVariant).loc, keys::kBackboneVariant, ": ",
-                      parts...);
+  const auto fail = [&](const char* key, const auto&... parts) {
+    throw ConfigError(loaded.origins.at(key).loc, key, ": ", parts...);
   };
+  if (source.backbone && *source.backbone != backbone.name) {
+    fail(model.weights.empty() ? keys::kBackboneWeights : keys::kWeights, source.origin,
+         " has weights of ", spell(*source.backbone), ", but model.backbone is ",
+         spell(backbone.name), "; `trainer models ", spell(backbone.name),
+         "` lists the names that fit");
+  }
+  const bool is_name = source.backbone.has_value();
+  if (!is_name && source.variant && !of_file.empty() && !contains(of_file, *source.variant)) {
+    source = {};
+  }
   if (backbone.variant) {
+    const bool is_tf = *backbone.variant == Variant::kTimmTf || source.variant == Variant::kTimmTf;
+    if (is_name && is_tf && source.variant != backbone.variant) {
+      fail(keys::kBackboneVariant, "is ", spell(*backbone.variant), ", but ", source.origin,
+           " is a network of ", spell(*source.variant), "; remove the key");
+    }
     if (of_file.empty() || contains(of_file, *backbone.variant)) return;
-    fail("is ", spell(*backbone.variant), ", but ", file, " has weights of ",
-         spell(of_file.front()), "'s ", spell(backbone.name),
+    fail(keys::kBackboneVariant, "is ", spell(*backbone.variant), ", but ", file,
+         " has weights of ", spell(of_file.front()), "'s ", spell(backbone.name),
          ", another network; remove the key, or give a file of ", spell(*backbone.variant));
   }
+  if (source.variant) {
+    backbone.variant = source.variant;
+    return;
+  }
   if (of_file.size() > 1 && contains(of_file, Variant::kTimmTf)) {
-    fail("the names in ", file, " fit networks that differ in padding and epsilon; set it to ",
-         spell_all(of_file));
+    fail(keys::kBackboneVariant, "the names in ", file,
+         " fit networks that differ in padding and epsilon; set it to ", spell_all(of_file));
   }
   backbone.variant = of_file.empty() ? find_variant(backbone) : of_file.front();
+  if (!source.preprocessing) {
+    model.weights_warning = warn_of_preprocessing(loaded.config, file, of_file);
+  }
 }
 
 }  // namespace trainer::config

@@ -30,6 +30,7 @@ class RunRecordHook final : public Hook {
     record_.steps_per_epoch = info.steps_per_epoch;
     record_.total_steps = info.total_steps;
     record_.sessions = earlier_.sessions;
+    if (info.first_step > 0 && !record_.weights) record_.weights = earlier_.weights;
     results::RunSession& session = record_.sessions.emplace_back();
     session.started = utc_time(std::chrono::system_clock::now());
     session.command = command_line();

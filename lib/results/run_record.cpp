@@ -58,6 +58,13 @@ void fields(FieldVisitor& v, FinishedRun& finished) {
   fields(v, finished.rates);
 }
 
+void fields(FieldVisitor& v, RunWeights& weights) {
+  v.when_present("name", weights.name, "The name that the config gives.");
+  v("file", weights.file, "The file.");
+  v.when_present("revision", weights.revision, "The revision of the repository.");
+  v("sha256", weights.sha256, "The SHA-256 of the file.");
+}
+
 void fields(FieldVisitor& v, RunRecord& record) {
   v("program", record.program, "Name, version and commit of the program.");
   v("compiler", record.compiler, "The compiler of the program.");
@@ -71,6 +78,7 @@ void fields(FieldVisitor& v, RunRecord& record) {
   v.when_present("libraries", record.libraries,
                  "Versions of the libraries and the driver of the GPUs.");
   v("model", record.model, "The backbone, the layers and the number of parameters.");
+  v.when_present("weights", record.weights, "The file of weights that the run started from.");
   v("data", record.data, "Fingerprint of the training split.");
   v("base", record.base, "The folder to which relative paths belong, relative to the run folder.");
   v.when_present("splits", record.splits, "Samples by split.");

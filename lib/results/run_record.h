@@ -52,6 +52,15 @@ struct FinishedRun {
 };
 void fields(FieldVisitor& v, FinishedRun& finished);
 
+// The file of pretrained weights that a run started from.
+struct RunWeights {
+  std::string name;  // "timm/resnet50.a1_in1k"; empty if the config names a file
+  std::string file;
+  std::string revision;  // the commit of the repository; empty if it is not known
+  std::string sha256;
+};
+void fields(FieldVisitor& v, RunWeights& weights);
+
 struct RunRecord {
   // The program, the machine and the data, and what was known at the start.
   std::string program;          // name, version and commit
@@ -63,6 +72,7 @@ struct RunRecord {
   bool on_cpu = true;
   std::optional<std::string> libraries;  // versions of the GPU libraries and driver
   std::string model;                     // the backbone, the layers and the parameters
+  std::optional<RunWeights> weights;     // set if the run started from a file of weights
   std::string data;                      // the fingerprint of the training split
   std::string base;  // the folder to which relative paths belong, relative to the run folder
   std::vector<std::pair<std::string, SplitSize>> splits;

@@ -203,11 +203,16 @@ ModelCheck check_model(const config::Config& config) {
   check_trainable(config, stages.front());
   check_training_graphs(config, stages);
   if (sample->classes < 1) {
-    model::check_weights({}, config.model);
+    const bool is_open = has_weights_of_classes(config.model);
+    model::check_weights(is_open ? std::nullopt : std::optional(stages.front()), config.model);
     return ModelCheck::kNoClasses;
   }
   model::check_weights(stages.front(), config.model);
   return ModelCheck::kWhole;
+}
+
+bool has_weights_of_classes(const config::Model& model) {
+  return !model.weights.empty() || !model.backbone || model.backbone->include_top;
 }
 
 void check_trainable(const config::Config& config, const graph::Graph& model) {

@@ -49,5 +49,7 @@ enum class ModelCheck {
 // errors that can be found without the sizes of the data, and DataError for a weight file that
 // training would reject.
 ModelCheck check_model(const config::Config& config);
+// Returns whether the shapes of tensors in the file of weights follow from the number of classes.
+bool has_weights_of_classes(const config::Model& model);
 
 }  // namespace trainer::train

@@ -242,6 +242,7 @@ std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<model::SampleSpec>& sample,
                                          const std::optional<TrainingPlan>& steps) {
   std::vector<std::string> warnings;
+  if (!config.model.weights_warning.empty()) warnings.push_back(config.model.weights_warning);
   warn_of_high_rate(config, warnings);
   warn_of_cut_noise(config.data, warnings);
   const auto* backbone = config.model.backbone ? &*config.model.backbone : nullptr;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 
@@ -359,6 +360,29 @@ std::string Digest::hex() {
   unsigned int size = 0;
   EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), digest.data(), &size);
   return to_hex({digest.data(), size});
+}
+
+std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algorithm) {
+  constexpr std::size_t kReadBytes = 1 << 20;
+  Digest digest(algorithm);
+  Bytes block(kReadBytes);
+  for (off_t offset = 0;;) {
+    const ssize_t count = ::pread(descriptor, block.data(), block.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      throw DataError(path.string(), "cannot read: " + describe_system_error(errno));
+    }
+    if (count == 0) return digest.hex();
+    digest.update(std::span(block).first(count));
+    offset += count;
+  }
+}
+
+std::string hash_file(const Path& path, Digest::Algorithm algorithm) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_to_open(path);
+  const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { ::close(descriptor); });
+  return hash_file(descriptor, path, algorithm);
 }
 
 std::string sha256(std::span<const std::uint8_t> bytes) {

@@ -96,6 +96,11 @@ class Digest {
   void* context_;  // EVP_MD_CTX of libcrypto
 };
 
+// Return the digest of a whole file, which may be open already. Throw DataError, which names
+// `path`.
+std::string hash_file(const Path& path, Digest::Algorithm algorithm);
+std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algorithm);
+
 class Sha256 : public Digest {
  public:
   Sha256() : Digest(Algorithm::kSha256) {}

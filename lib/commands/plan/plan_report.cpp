@@ -37,6 +37,8 @@ std::string describe(const config::Origin& origin) {
       return place.empty() ? "--set" : place;
     case config::Origin::Kind::kEnvironment:
       return concat("$", origin.detail, origin.loc.known() ? " at " + place : "");
+    case config::Origin::Kind::kWeights:
+      return origin.detail;
   }
   return "";
 }

@@ -65,24 +65,35 @@ void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
   context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
 }
 
-// Gives a resumed run the network of its first session, where the config leaves open which variant
-// of a backbone it means: the weight file that the config names decides it for new runs alone.
+// Gives a resumed run the network and the images of its first session, where the config leaves them
+// to the weights: the file that the config names decides them for new runs alone.
 void keep_variant(const TrainArguments& arguments, config::LoadedConfig& loaded) {
-  using Kind = config::Origin::Kind;
+  namespace keys = config::keys;
   const auto is_open = [&](const char* key) {
     const auto found = loaded.origins.find(key);
-    return found == loaded.origins.end() || found->second.kind == Kind::kDefault;
+    return found == loaded.origins.end() || found->second.is_open();
   };
   std::optional<config::Backbone>& backbone = loaded.config.model.backbone;
   const Path stored = train::config_file(train::run_folder(loaded.config));
-  if (!arguments.resume || !backbone || !is_open(config::keys::kBackboneVariant)) return;
+  if (!arguments.resume || !backbone || !is_open(keys::kBackboneVariant)) return;
   if (!std::filesystem::exists(stored)) return;
   const config::Config recorded =
       config::parse_recorded_config(read_text_file(stored), stored.string()).config;
   if (!recorded.model.backbone || recorded.model.backbone->name != backbone->name) return;
   backbone->variant = recorded.model.backbone->variant;
-  if (is_open(config::keys::kPreprocess) && !loaded.config.data.normalize) {
-    loaded.config.data.preprocess = recorded.data.preprocess;
+  loaded.config.model.weights_warning.clear();
+  config::Data& data = loaded.config.data;
+  if (is_open(keys::kPreprocess) && is_open("data.normalize.scale")) {
+    data.preprocess = recorded.data.preprocess;
+    data.normalize = recorded.data.normalize;
+  }
+  if (is_open(keys::kInterpolation)) data.interpolation = recorded.data.interpolation;
+  if (is_open(keys::kFit)) data.fit = recorded.data.fit;
+  if (is_open(keys::kCropFraction)) data.crop_fraction = recorded.data.crop_fraction;
+  if (is_open(keys::kModelInput) && is_open(keys::kResize)) {
+    loaded.config.model.input = recorded.model.input;
+    data.resize = recorded.data.resize;
+    data.stated_shape = recorded.model.input;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/process/process.h"
 #include "base/text.h"
 #include "base/threads/topology.h"
+#include "checkpoint/store.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
 #include "results/run_files/data_name.h"
@@ -21,6 +22,28 @@ std::vector<Notice> list_notices(const data::Datasets& data) {
   std::erase_if(notices, [](const Notice& notice) { return notice.text.empty(); });
   return notices;
 }
+
+namespace {
+
+// Returns the revision of a file of Hugging Face's hub: that in its path in a cache, or that which
+// `trainer weights` has written beside it; "" for others.
+std::string find_revision(const Path& file) {
+  const Path folder = file.parent_path(), written = folder / "revision";
+  if (folder.parent_path().filename() == "snapshots") return folder.filename().string();
+  return std::filesystem::is_regular_file(written) ? printable(read_text_file(written)) : "";
+}
+
+// Returns the file of weights of the config; nothing without one.
+std::optional<results::RunWeights> describe_weights(const config::Model& model) {
+  const bool of_backbone = model.backbone && model.weights.empty();
+  const std::string& path = of_backbone ? model.backbone->weights : model.weights;
+  if (path.empty()) return std::nullopt;
+  const Path file = checkpoint::find_weight_file(path);
+  return results::RunWeights{model.weights_name, file.string(), find_revision(file),
+                             hash_file(file, Digest::Algorithm::kSha256)};
+}
+
+}  // namespace
 
 results::RunRecord make_origin(const train::Job& job, const std::vector<model::LayerRow>& layers) {
   results::RunRecord origin;
@@ -38,6 +61,7 @@ results::RunRecord make_origin(const train::Job& job, const std::vector<model::L
   origin.cores = std::ssize(machine.processors);
   origin.machine = describe(machine);
   origin.model = model::describe_model(job.config.model, layers);
+  if (job.start != train::Start::kResume) origin.weights = describe_weights(job.config.model);
   origin.data = job.data.train->fingerprint();
   const backend::MemoryReport memory = job.engine.memory();
   const auto replicas = static_cast<std::int64_t>(job.engine.count());

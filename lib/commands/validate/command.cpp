@@ -68,7 +68,10 @@ std::vector<Unchecked> list_unchecked(const config::Config& config, train::Model
   const bool has_weights = !config.model.weights.empty() ||
                            (config.model.backbone && !config.model.backbone->weights.empty());
   const bool are_missing = !model::missing_weights(config.model, {}).empty();
-  if (has_weights && (are_missing || checked != train::ModelCheck::kWhole))
+  const bool are_checked =
+      checked == train::ModelCheck::kWhole ||
+      (checked == train::ModelCheck::kNoClasses && !train::has_weights_of_classes(config.model));
+  if (has_weights && (are_missing || !are_checked))
     list.push_back({"shapes in the file of weights", "train"});
   list.push_back({"memory and devices", "plan"});
   return list;

@@ -31,12 +31,14 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("name", s.name, "The network; `trainer models` lists them.", any().required());
   v("variant", s.variant,
     "The library whose network it is: keras, torchvision, timm, timm_tf (timm's tf_ networks, with "
-    "the padding and epsilon of TensorFlow) or transformers. When left out, that whose names the "
-    "file of weights has; without a file the first that `trainer models` lists.");
+    "the padding and epsilon of TensorFlow) or transformers. When left out, that of the name of "
+    "the weights, of config.json beside their file, or of the names in the file; without weights "
+    "the first that `trainer models` lists.");
   v("weights", s.weights,
-    "imagenet, or a file with weights of the backbone: Keras .h5, .weights.h5 or .keras, PyTorch "
-    ".pth, .safetensors or .npz, the last three with the names of the variant; random when left "
-    "out.",
+    "imagenet, a name such as timm/resnet50.a1_in1k, torchvision/resnet50.IMAGENET1K_V2 or "
+    "microsoft/resnet-50, or a file with weights of the backbone: Keras .h5, .weights.h5 or "
+    ".keras, PyTorch .pth, .safetensors or .npz, the last three with the names of the variant; "
+    "random when left out.",
     free_on_resume());
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether the classifier of the backbone is included.");
@@ -89,7 +91,7 @@ void fields(FieldVisitor& v, Model& s) {
   v.group({"layers", "dense_classifier", "backbone"}, true);
   v("weights", s.weights,
     "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "
-    "the newest), or a file with weights of all layers, as backbone.weights names them.",
+    "the newest), or a name or a file with weights of all layers, as in backbone.weights.",
     free_on_resume());
   v("weights_entry", s.weights_entry,
     "The entry of a PyTorch file with several state dicts that holds the weights. When left out, "

@@ -140,6 +140,10 @@ struct Model {
   std::vector<Layer> head;    // the layers after the backbone
   std::string weights;        // a file for layers or dense_classifier; the initialisers when empty
   std::string weights_entry;  // selects a state dict of a PyTorch file; chosen when empty
+  // Not a key: the name that one of the keys of weights gives, such as timm/resnet50.a1_in1k; the
+  // key then has the file. Empty for a file.
+  std::string weights_name;
+  std::string weights_warning;  // not a key: the preprocessing that the weights leave open
   std::vector<std::string> allow_missing;          // tensors that `weights` may lack
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
   double label_smoothing = 0;                      // 0 <= x < 1, softmax and binary cross-entropy

@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
+#include "config/weight_names.h"
 #include "model/backbones/backbone.h"
 #include "model/files/keras_normalization.h"
 #include "model/files/keras_order.h"
@@ -315,6 +316,11 @@ std::string describe_missing_file(const config::Model& model,
   }
   const std::string& path = weight_path(model);
   if (path.empty() || std::filesystem::exists(path)) return "";
+  if (const std::optional<config::WeightName> name = config::parse_weight_name(path)) {
+    if (of_backbone || config::is_published(*name)) {
+      return config::missing_named_weights(*name, environment);
+    }
+  }
   if (!of_backbone) return "there is no such file or run folder; it is named by model.weights";
   const config::Backbone& backbone = *model.backbone;
   return concat("there is no such file; it is named by model.backbone.weights.\n",
