@@ -18,6 +18,7 @@ OTHER_FORMATS = {
     "lib/commands/export/onnx_metadata.cpp": "the metadata of ONNX files",
     "lib/commands/launch/launch.cpp": "TF_CONFIG",
     "lib/commands/profile/trace_file.cpp": "Chrome's traces",
+    "lib/commands/weights/published.cpp": "config.json of Hugging Face",
     "lib/config/describe/json_schema.cpp": "JSON Schema",
     "lib/config/weight_source.cpp": "config.json of timm and transformers",
     "lib/hooks/mlflow/api.cpp": "MLflow's REST",

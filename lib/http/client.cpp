@@ -72,6 +72,20 @@ void set_credentials(CURL* curl, const Credentials& credentials) {
   }
 }
 
+std::string read_header(CURL* curl, const std::string& name) {
+  curl_header* header = nullptr;
+  for (int request = 0;; ++request) {
+    switch (curl_easy_header(curl, name.c_str(), 0, CURLH_HEADER, request, &header)) {
+      case CURLHE_OK:
+        return header->value;
+      case CURLHE_MISSING:
+        continue;
+      default:
+        return "";
+    }
+  }
+}
+
 }  // namespace
 
 struct Client::Handle {
@@ -124,6 +138,7 @@ Response Client::send(const Request& request) {
   }
   const CURLcode code = curl_easy_perform(curl);
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &response.status);
+  if (!request.wanted_header.empty()) response.header = read_header(curl, request.wanted_header);
   if (code != CURLE_OK) response.error = *text == '\0' ? curl_easy_strerror(code) : text;
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
   constexpr long kRangeNotSatisfiable = 416;

@@ -21,6 +21,7 @@ struct Request {
   std::int64_t first_byte = 0;       // the first wanted byte of the answer's body
   // Follows redirects of a request without a body, but none from https to http.
   bool follows_redirects = false;
+  std::string wanted_header = {};  // see Response::header
   // The transfer ends where it takes longer, or brings nothing for as long; 0 for no limit.
   std::chrono::seconds max_duration{0}, max_stall{0};
   // Receives the body of an answer that is not an error, in pieces, in place of Response::body.
@@ -35,16 +36,19 @@ struct Response {
   long status = 0;    // 0 without an answer
   std::string body;   // up to 1 MB
   std::string error;  // the reason for no whole answer; "" where one came, with any status
+  // The value of Request::wanted_header in the first answer that has it, which may be a redirect.
+  std::string header;
   // Another try may succeed: the connection broke, or the server has failed or is overloaded.
   bool is_transient = false;
   // The server does not continue at Request::first_byte.
   bool has_no_range = false;
 };
 
-// The name and password, or the token, that a server asks for. Both may be empty.
+// The name and password, or the token, that a server asks for. Both may be empty. They are not sent
+// to another host or port that the server redirects to.
 struct Credentials {
-  std::string user, password;
-  std::string token;  // sent if there is no user
+  std::string user = {}, password = {};
+  std::string token = {};  // sent if there is no user
 };
 
 struct ClientOptions {

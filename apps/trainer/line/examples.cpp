@@ -111,6 +111,8 @@ constexpr struct {
     {"weights",
      "  trainer weights\n"
      "  trainer weights mobilenet_v2\n"
+     "  trainer weights --search resnet50\n"
+     "  trainer weights timm/resnet50.a1_in1k\n"
      "  WEIGHTS_DIR=/data/weights trainer weights resnet50 vgg16\n"},
     {"devices",
      "  trainer devices\n"

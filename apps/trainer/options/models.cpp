@@ -1,7 +1,6 @@
 // What a config may name: the backbones, their weights, and the devices.
 #include "commands/models/models.h"
 
-#include <iostream>
 #include <memory>
 
 #include "base/error.h"
@@ -16,12 +15,13 @@ namespace trainer::app {
 void add_models(CommandLine& line) {
   const Command command =
       line.add_command("models", "The backbones, with parameters, FLOP and weights");
-  const auto json = std::make_shared<bool>(false);
-  command.add_flag("--json", *json, "One JSON object");
-  command.run([json] {
-    (*json ? commands::print_backbones_json : commands::print_backbones)(std::cout);
-    return kExitOk;
-  });
+  const auto arguments = std::make_shared<commands::ModelsArguments>();
+  command.add_option(
+      "name", arguments->name,
+      "A backbone, of which the published weights are listed too, with their licence "
+      "and preprocessing; all backbones when left out");
+  command.add_flag("--json", arguments->json, "One JSON object");
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 void add_weights(CommandLine& line) {
@@ -29,8 +29,13 @@ void add_weights(CommandLine& line) {
   const Command command =
       line.add_command("weights", "ImageNet weights of the backbones: list them, or download some");
   command.add_option("name", arguments->names,
-                     "Backbones whose weights to download: into $WEIGHTS_DIR, else `weights` if "
-                     "this folder exists, else ~/.keras/models; a list of all when left out");
+                     "Weights to download into $WEIGHTS_DIR: of backbones, else into `weights` if "
+                     "this folder exists, else ~/.keras/models; by names such as "
+                     "timm/resnet50.a1_in1k, else into the cache of their library; a list of all "
+                     "backbones when left out");
+  command.add_option("--search", arguments->search,
+                     "List the names of timm, torchvision and Hugging Face with this text in the "
+                     "name or in that of the backbone");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
   command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }

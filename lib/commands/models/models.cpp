@@ -1,16 +1,21 @@
 #include "commands/models/models.h"
 
+#include <optional>
 #include <ostream>
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "commands/weights/sources.h"
 #include "config/pretrained.h"
+#include "config/values.h"
 #include "model/build_model.h"
 #include "model/table.h"
 #include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
+
+using Name = config::Backbone::Name;
 
 struct BackboneRow {
   std::string name, variant;
@@ -26,6 +31,7 @@ struct BackboneRow {
 // What `models --json` prints.
 struct BackboneList {
   std::vector<BackboneRow> backbones;
+  std::vector<Source> sources = {};  // of the backbone that is named
 };
 
 constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
@@ -62,10 +68,11 @@ std::string in_units(double number, double unit, const char* name) {
   return fixed(number / unit, number < 10 * unit ? 2 : 1) + name;
 }
 
-std::vector<BackboneRow> backbone_rows() {
+// Returns the rows of a backbone, or of all.
+std::vector<BackboneRow> backbone_rows(std::optional<Name> name) {
   std::vector<BackboneRow> rows;
   for (const config::Backbone& backbone : config::list_backbones()) {
-    rows.push_back(make_row(backbone));
+    if (!name || backbone.name == *name) rows.push_back(make_row(backbone));
   }
   return rows;
 }
@@ -85,15 +92,14 @@ void fields(results::FieldVisitor& v, BackboneRow& row) {
 void fields(results::FieldVisitor& v, BackboneList& list) {
   v.event("models");
   v("backbones", list.backbones, "The backbones.");
+  v.when_present("sources", list.sources, "The published weights of the backbone that is named.");
 }
 
-}  // namespace
-
-void print_backbones(std::ostream& out) {
+void print_backbones(const std::vector<BackboneRow>& rows, std::ostream& out) {
   Table table(
       {"backbone", "variant", "parameters", "GFLOP", "features", "preprocess", "weights: imagenet"},
       {2, 3, 4});
-  for (const BackboneRow& row : backbone_rows()) {
+  for (const BackboneRow& row : rows) {
     table.add({row.name, row.variant, in_units(static_cast<double>(row.parameters), 1e6, " M"),
                in_units(static_cast<double>(row.flops), 1e9, ""), std::to_string(row.features),
                row.preprocess, row.weights.empty() ? "-" : row.weights});
@@ -105,8 +111,27 @@ void print_backbones(std::ostream& out) {
          "`trainer explain model.backbone` lists its keys.\n";
 }
 
-void print_backbones_json(std::ostream& out) {
-  results::print_json(BackboneList{backbone_rows()}, out);
+}  // namespace
+
+int execute(const ModelsArguments& arguments, const Context& context) {
+  std::optional<Name> name;
+  if (!arguments.name.empty()) {
+    name = parse_enum<Name>(arguments.name);
+    if (!name) {
+      throw ConfigError({}, config::unknown("backbone", arguments.name,
+                                            "`trainer models` lists them", enum_words<Name>()));
+    }
+  }
+  BackboneList list{backbone_rows(name)};
+  if (name) list.sources = list_sources(*name, context.environment);
+  if (arguments.json) {
+    results::print_json(list, context.out);
+    return kExitOk;
+  }
+  print_backbones(list.backbones, context.out);
+  if (name) context.out << '\n';
+  if (!list.sources.empty()) print_sources(list.sources, context.out);
+  return kExitOk;
 }
 
 }  // namespace trainer::commands

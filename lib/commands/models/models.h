@@ -1,12 +1,17 @@
 // The backbones that a config may name, and their sizes.
 #pragma once
 
-#include <iosfwd>
+#include <string>
+
+#include "commands/context/context.h"
 
 namespace trainer::commands {
 
-void print_backbones(std::ostream& out);
-// Prints one line of JSON.
-void print_backbones_json(std::ostream& out);
+struct ModelsArguments {
+  std::string name;  // a backbone, whose weights are listed too; all when empty
+  bool json = false;
+};
+// Throws ConfigError for an unknown name.
+int execute(const ModelsArguments& arguments, const Context& context);
 
 }  // namespace trainer::commands

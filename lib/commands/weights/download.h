@@ -16,7 +16,7 @@ namespace trainer::commands {
 struct Checksum {
   enum class Kind { kMd5, kSha256, kRecorded };
   Kind kind = Kind::kRecorded;
-  std::string hex;  // lower case; empty for kRecorded
+  std::string hex;  // lower case, of kSha256 maybe the first digits alone; empty for kRecorded
 };
 
 constexpr auto spellings(Checksum::Kind) {
@@ -34,7 +34,12 @@ struct Download {
   // Returns what is wrong with the content of a whole file; "" if nothing is. Used for a file
   // without a published checksum.
   std::function<std::string(const Path& file)> find_fault = {};
-  Path certificates;  // see http::ClientOptions
+  // The name of a header with the SHA-256, where a server sends it: X-Linked-Etag. It takes the
+  // place of kRecorded.
+  std::string digest_header = {};
+  std::string token = {};   // sent to the host of `url` alone, and in no message
+  std::string denied = {};  // the reason and the advice after status 401 or 403
+  Path certificates;        // see http::ClientOptions
   // The number of retries after a broken connection, each after `pause`.
   int max_retries = 4;
   std::chrono::milliseconds pause = std::chrono::seconds(1);

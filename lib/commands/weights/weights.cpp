@@ -8,6 +8,8 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/weights.h"
+#include "commands/weights/published.h"
+#include "commands/weights/sources.h"
 #include "config/pretrained.h"
 #include "config/values.h"
 #include "http/certificates.h"
@@ -85,8 +87,7 @@ WeightFile make_weight_file(std::size_t row, const config::Environment& environm
   weights.file = config::imagenet_weight_file(backbone);
   weights.megabytes = entry.megabytes;
   weights.checksum = {entry.kind, entry.hex};
-  std::string server = read_variable(environment, "WEIGHTS_MIRROR");
-  while (server.ends_with('/')) server.pop_back();
+  std::string server = read_server(environment, "WEIGHTS_MIRROR");
   if (server.empty()) server = concat(kServer, '/', entry.server_folder);
   weights.url = concat(server, '/', entry.folder, *entry.folder == '\0' ? "" : "/", weights.file);
   for (const Path folder : config::weight_folders(environment)) {
@@ -203,7 +204,10 @@ void print_weights(std::ostream& out, const config::Environment& environment) {
                weights.found.empty() ? "not downloaded" : weights.found.string()});
   }
   table.print(out);
-  out << "\n`trainer weights NAME` downloads a file into " << config::download_folder(environment)
+  out << "\n`trainer weights --search resnet50` lists weights of timm, torchvision and "
+         "transformers.\n"
+         "`trainer weights NAME` downloads a file into "
+      << config::download_folder(environment)
       << ", where `weights: imagenet` finds it.\nWEIGHTS_DIR or an existing folder `weights` takes "
          "its place, WEIGHTS_MIRROR that of the server.\nWithout a checksum of its publisher, the "
          "SHA-256 of the first download is recorded beside the\nfile.\n";
@@ -233,25 +237,39 @@ class ProgressLine {
   std::int64_t last_ = -1;
 };
 
-void print_downloaded(const WeightFile& weights, const Downloaded& result, bool json,
+void print_downloaded(const std::string& name, const Downloaded& result, bool json,
                       std::ostream& out) {
   if (!json) {
     out << describe(result) << '\n';
     return;
   }
   const std::string file = result.file.string();
-  results::print_json(DownloadEvent{weights.name, file, result.bytes, result.was_there}, out);
+  results::print_json(DownloadEvent{name, file, result.bytes, result.was_there}, out);
+}
+
+// Calls run() with what shows the progress in a terminal.
+Downloaded show_progress(const std::string& name, const Context& context,
+                         const std::function<Downloaded(const DownloadProgress&)>& run) {
+  ProgressLine line(name, context.errors);
+  DownloadProgress progress;
+  if (context.errors_are_terminal) {
+    progress = [&](std::int64_t bytes, std::int64_t total) { line.show(bytes, total); };
+  }
+  return run(progress);
+}
+
+Downloaded download_with_progress(const config::WeightName& name, const Context& context) {
+  return show_progress(name.text(), context, [&](const DownloadProgress& progress) {
+    return download_published(name, context.environment, progress);
+  });
 }
 
 }  // namespace
 
 Downloaded download_weights(const WeightFile& weights, const Context& context) {
-  ProgressLine line(weights.name, context.errors);
-  DownloadProgress progress;
-  if (context.errors_are_terminal) {
-    progress = [&](std::int64_t bytes, std::int64_t total) { line.show(bytes, total); };
-  }
-  return download_weights(weights, context.environment, progress);
+  return show_progress(weights.name, context, [&](const DownloadProgress& progress) {
+    return download_weights(weights, context.environment, progress);
+  });
 }
 
 std::string describe(const Downloaded& result) {
@@ -268,6 +286,15 @@ std::string describe(const Downloaded& result) {
 
 int execute(const WeightsArguments& arguments, const Context& context) {
   const config::Environment& environment = context.environment;
+  if (!arguments.search.empty()) {
+    const std::vector<Source> sources = search_sources(arguments.search, environment);
+    if (sources.empty()) {
+      throw ConfigError({}, "--search: no name of weights and no backbone has '",
+                        printable(arguments.search), "'; `trainer models` lists the backbones");
+    }
+    arguments.json ? print_sources_json(sources, context.out) : print_sources(sources, context.out);
+    return kExitOk;
+  }
   if (arguments.names.empty() && arguments.json) {
     const WeightList list{config::download_folder(environment), weight_files(environment)};
     results::print_json(list, context.out);
@@ -275,8 +302,13 @@ int execute(const WeightsArguments& arguments, const Context& context) {
     print_weights(context.out, environment);
   }
   for (const std::string& name : arguments.names) {
+    if (const std::optional<config::WeightName> published = config::parse_weight_name(name)) {
+      print_downloaded(name, download_with_progress(*published, context), arguments.json,
+                       context.out);
+      continue;
+    }
     const WeightFile weights = find_weight_file(name, environment);
-    print_downloaded(weights, download_weights(weights, context), arguments.json, context.out);
+    print_downloaded(name, download_weights(weights, context), arguments.json, context.out);
   }
   return kExitOk;
 }

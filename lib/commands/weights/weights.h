@@ -31,7 +31,9 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
                             const DownloadProgress& progress = {});
 
 struct WeightsArguments {
-  std::vector<std::string> names;  // backbones whose weights to download; a list of all when empty
+  // Backbones, or names of config::parse_weight_name(), to download; a list of all when empty.
+  std::vector<std::string> names;
+  std::string search;  // lists the names that have it; "" for no list
   bool json = false;
 };
 int execute(const WeightsArguments& arguments, const Context& context);
