@@ -11,6 +11,7 @@
 #include "data/arrays/idx.h"
 #include "data/arrays/npz.h"
 #include "data/decode/image_file.h"
+#include "data/decode/jpeg_file.h"
 #include "data/images/listing/image_list.h"
 #include "data/images/listing/relabel.h"
 #include "data/images/listing/shards.h"

@@ -1,10 +1,13 @@
-#include "data/decode/bmp_file.h"
-
+// Reads bitmaps of Windows and OS/2.
+// https://learn.microsoft.com/en-us/windows/win32/gdi/bitmap-storage
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <vector>
 
 #include "base/error.h"
 #include "data/decode/byte_reader.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
 namespace {
@@ -18,10 +21,31 @@ std::uint8_t masked(std::uint32_t pixel, std::uint32_t mask) {
   return static_cast<std::uint8_t>(std::uint64_t{(pixel & mask) >> shift} * 255 / (mask >> shift));
 }
 
-}  // namespace
+class BmpFile final : public Decoder {
+ public:
+  BmpFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
 
-BmpFile::BmpFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
-  info_.kind = ImageKind::kBmp;
+ private:
+  using Colour = std::array<std::uint8_t, 3>;
+
+  void read_header(ByteReader& reader);
+  void read_masks(ByteReader& reader);
+  void read_palette(ByteReader& reader, std::size_t colours, std::size_t bytes);
+  std::size_t row_bytes() const;
+  // Returns a byte per index, the stored rows one after the other.
+  std::vector<std::uint8_t> unpack_runs(ByteReader& reader) const;
+  void convert_row(const std::uint8_t* from, std::uint8_t* to) const;
+
+  std::size_t bits_ = 0;  // bits per pixel
+  bool top_down_ = false, has_runs_ = false;
+  std::array<std::uint32_t, 3> masks_{};  // masks of red, green and blue, for 16 and 32 bits
+  std::array<Colour, 256> palette_{};     // used by up to 8 bits; missing colours are black
+  std::size_t pixels_at_ = 0;             // the offset of the pixels
+};
+
+BmpFile::BmpFile(EncodedBytes file, const std::string& path)
+    : Decoder(file, path, ImageKind::kBmp) {
   info_.channels = 3;
   ByteReader reader(file, path, info_.kind);
   read_header(reader);
@@ -172,7 +196,7 @@ void BmpFile::convert_row(const std::uint8_t* from, std::uint8_t* to) const {
   }
 }
 
-std::string BmpFile::decode(int, int, Pixels& out) const {
+std::string BmpFile::decode(int, int, Pixels& out, const LevelTable*) {
   ByteReader reader(file_, path_, info_.kind);
   reader.seek(pixels_at_, "its pixels");
   const std::size_t width = info_.width;
@@ -192,6 +216,12 @@ std::string BmpFile::decode(int, int, Pixels& out) const {
     }
   }
   return "";
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_bmp(EncodedBytes file, const std::string& path) {
+  return std::make_unique<BmpFile>(file, path);
 }
 
 }  // namespace trainer::data

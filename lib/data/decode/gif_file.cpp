@@ -1,13 +1,14 @@
-#include "data/decode/gif_file.h"
-
+// Reads GIF files with giflib.
 #include <gif_lib.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
+namespace {
 
 // The bytes of a file and the state of giflib.
 struct GifSource {
@@ -25,8 +26,6 @@ struct GifSource {
   GifFileType* gif = nullptr;
   int transparent = -1;  // index
 };
-
-namespace {
 
 int read(GifFileType* gif, GifByteType* to, int wanted) {
   auto& source = *static_cast<GifSource*>(gif->UserData);
@@ -69,38 +68,40 @@ bool find_frame(GifSource& source) {
   return DGifGetImageDesc(gif) == GIF_OK;
 }
 
-}  // namespace
+class GifFile final : public Decoder {
+ public:
+  GifFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
+
+ private:
+  GifSource source_;
+};
 
 GifFile::GifFile(EncodedBytes file, const std::string& path)
-    : path_(path), source_(std::make_unique<GifSource>(file)) {
+    : Decoder(file, path, ImageKind::kGif), source_(file) {
   int error = 0;
-  source_->gif = DGifOpen(source_.get(), read, &error);
-  if (source_->gif == nullptr) fail(*source_, error, path);
-  if (!find_frame(*source_)) fail(*source_, source_->gif->Error, path);
+  source_.gif = DGifOpen(&source_, read, &error);
+  if (source_.gif == nullptr) fail(source_, error, path);
+  if (!find_frame(source_)) fail(source_, source_.gif->Error, path);
   // A frame beyond the screen enlarges the image.
-  const GifImageDesc& frame = source_->gif->Image;
-  info_.kind = ImageKind::kGif;
-  info_.width = std::max(source_->gif->SWidth, frame.Left + frame.Width);
-  info_.height = std::max(source_->gif->SHeight, frame.Top + frame.Height);
+  const GifImageDesc& frame = source_.gif->Image;
+  info_.width = std::max(source_.gif->SWidth, frame.Left + frame.Width);
+  info_.height = std::max(source_.gif->SHeight, frame.Top + frame.Height);
   info_.channels = 3;
 }
 
-GifFile::GifFile(GifFile&&) noexcept = default;
-GifFile& GifFile::operator=(GifFile&&) noexcept = default;
-GifFile::~GifFile() = default;
-
-std::string GifFile::decode(int, int, Pixels& out) {
-  GifFileType* gif = source_->gif;
+std::string GifFile::decode(int, int, Pixels& out, const LevelTable*) {
+  GifFileType* gif = source_.gif;
   const GifImageDesc& frame = gif->Image;
   Pixels indices(info_.height, info_.width, 1);
   std::fill_n(indices.data(), indices.size(),
-              static_cast<std::uint8_t>(std::max(source_->transparent, 0)));
+              static_cast<std::uint8_t>(std::max(source_.transparent, 0)));
   constexpr int kFirstRows[] = {0, 4, 2, 1}, kSteps[] = {8, 8, 4, 2};
   for (int pass = 0; pass < (frame.Interlace ? 4 : 1); ++pass) {
     const int step = frame.Interlace ? kSteps[pass] : 1;
     for (int y = frame.Interlace ? kFirstRows[pass] : 0; y < frame.Height; y += step) {
       if (DGifGetLine(gif, indices.row(frame.Top + y) + frame.Left, frame.Width) == GIF_ERROR) {
-        fail(*source_, gif->Error, path_);
+        fail(source_, gif->Error, path_);
       }
     }
   }
@@ -120,6 +121,12 @@ std::string GifFile::decode(int, int, Pixels& out) {
     std::copy_n(palette[indices.data()[i]], 3, out.data() + 3 * i);
   }
   return "";
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_gif(EncodedBytes file, const std::string& path) {
+  return std::make_unique<GifFile>(file, path);
 }
 
 }  // namespace trainer::data

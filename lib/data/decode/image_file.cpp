@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <variant>
 
 #include "base/error.h"
 #include "base/formats/zip.h"
@@ -14,28 +15,30 @@
 namespace trainer::data {
 namespace {
 
+using OpenImage = std::unique_ptr<Decoder>(EncodedBytes file, const std::string& path);
+
 struct Magic {
   std::string_view bytes;
   std::size_t offset;
-  std::variant<ImageKind, const char*> kind;  // or the name of an unsupported format
+  std::variant<OpenImage*, const char*> format;  // or the name of an unsupported one
 };
 using namespace std::string_view_literals;
 const Magic kMagics[] = {
-    {"\xFF\xD8"sv, 0, ImageKind::kJpeg},
-    {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
-    {"GIF8"sv, 0, ImageKind::kGif},
-    {"BM"sv, 0, ImageKind::kBmp},
-    {"P1"sv, 0, ImageKind::kPnm},
-    {"P2"sv, 0, ImageKind::kPnm},
-    {"P3"sv, 0, ImageKind::kPnm},
-    {"P4"sv, 0, ImageKind::kPnm},
-    {"P5"sv, 0, ImageKind::kPnm},
-    {"P6"sv, 0, ImageKind::kPnm},
-    {"WEBP"sv, 8, ImageKind::kWebp},
-    {"II*\0"sv, 0, ImageKind::kTiff},
-    {"MM\0*"sv, 0, ImageKind::kTiff},
-    {"II+\0"sv, 0, ImageKind::kTiff},  // BigTIFF
-    {"MM\0+"sv, 0, ImageKind::kTiff},
+    {"\xFF\xD8"sv, 0, open_jpeg},
+    {"\x89PNG\r\n\x1A\n"sv, 0, open_png},
+    {"GIF8"sv, 0, open_gif},
+    {"BM"sv, 0, open_bmp},
+    {"P1"sv, 0, open_pnm},
+    {"P2"sv, 0, open_pnm},
+    {"P3"sv, 0, open_pnm},
+    {"P4"sv, 0, open_pnm},
+    {"P5"sv, 0, open_pnm},
+    {"P6"sv, 0, open_pnm},
+    {"WEBP"sv, 8, open_webp},
+    {"II*\0"sv, 0, open_tiff},
+    {"MM\0*"sv, 0, open_tiff},
+    {"II+\0"sv, 0, open_tiff},  // BigTIFF
+    {"MM\0+"sv, 0, open_tiff},
     {"8BPS"sv, 0, "Photoshop (PSD)"},
     {"P7\n"sv, 0, "PAM"},
     {"PF\n"sv, 0, "PFM"},
@@ -77,15 +80,15 @@ bool is_tga(EncodedBytes file, const std::string& path) {
           std::memcmp(file.data() + file.size() - kEnd.size(), kEnd.data(), kEnd.size()) == 0);
 }
 
-ImageKind detect_kind(EncodedBytes file, const std::string& path) {
+OpenImage* detect_format(EncodedBytes file, const std::string& path) {
   if (file.empty()) throw DataError(path, "is empty");
   const Magic* magic = find_magic(file);
   if (magic == nullptr && is_tga(file, path)) reject_kind(path, "TGA");
   if (magic == nullptr) {
     throw DataError(path, "is not a supported image format (JPEG, PNG, WebP, TIFF, BMP, GIF, PNM)");
   }
-  if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
-  reject_kind(path, std::get<const char*>(magic->kind));
+  if (const auto* open = std::get_if<OpenImage*>(&magic->format)) return *open;
+  reject_kind(path, std::get<const char*>(magic->format));
 }
 
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
@@ -131,8 +134,8 @@ void unpack_image(const StoredImage& image, std::vector<std::uint8_t>& bytes) {
 
 bool begins_like_image(std::span<const std::uint8_t> start) {
   const Magic* magic = find_magic(start);
-  if (magic == nullptr || !std::holds_alternative<ImageKind>(magic->kind)) return false;
-  if (std::get<ImageKind>(magic->kind) == ImageKind::kJpeg) {
+  if (magic == nullptr || !std::holds_alternative<OpenImage*>(magic->format)) return false;
+  if (std::get<OpenImage*>(magic->format) == open_jpeg) {
     return start.size() > 2 && start[2] == 0xFF;  // the next marker
   }
   return magic->bytes.size() >= 4;
@@ -174,31 +177,8 @@ void read_image_file(const StoredImage& image, const ImageLimits& limits,
   if (image.zip) unpack_image(image, bytes);
 }
 
-ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
-  const ImageKind kind = detect_kind(file, path);
-  switch (kind) {
-    case ImageKind::kJpeg:
-      return JpegFile(file, path);
-    case ImageKind::kPng:
-      return PngFile(file, path);
-    case ImageKind::kGif:
-      return GifFile(file, path);
-    case ImageKind::kBmp:
-      return BmpFile(file, path);
-    case ImageKind::kPnm:
-      return PnmFile(file, path);
-    case ImageKind::kWebp:
-      return WebpFile(file, path);
-    case ImageKind::kTiff:
-      return TiffFile(file, path);
-  }
-  throw std::logic_error("unknown ImageKind");
-}
-
 ImageFile::ImageFile(EncodedBytes file, const std::string& path, const ImageLimits& limits)
-    : path_(path),
-      kind_(open(file, path)),
-      info_(std::visit([](const auto& kind) { return kind.info(); }, kind_)) {
+    : path_(path), decoder_(detect_format(file, path)(file, path)), info_(decoder_->info()) {
   check_size(path, info_, limits);
   if (info_.orientation >= 5) std::swap(info_.height, info_.width);
 }
@@ -218,15 +198,7 @@ std::string ImageFile::decode(int channels, int reduce, Pixels& out, const Level
   if (channels != 1 && channels != 3 && info_.kind != ImageKind::kTiff) {
     check_channels_with_alpha(channels);
   }
-  std::string warning = std::visit(
-      [&](auto& kind) {
-        if constexpr (requires { kind.decode(channels, reduce, out, levels); }) {
-          return kind.decode(channels, reduce, out, levels);
-        } else {
-          return kind.decode(channels, reduce, out);
-        }
-      },
-      kind_);
+  std::string warning = decoder_->decode(channels, reduce, out, levels);
   if (channels == 1 && out.channels() == 3) {
     Pixels grey;
     to_grey(out, grey);
@@ -236,15 +208,10 @@ std::string ImageFile::decode(int channels, int reduce, Pixels& out, const Level
   return warning;
 }
 
-int ImageFile::find_max_value(int channels) {
-  return std::visit(
-      [channels](auto& kind) -> int {
-        if constexpr (requires { kind.find_max_value(channels); }) {
-          return kind.find_max_value(channels);
-        }
-        throw std::logic_error("find_max_value: not a file of 16-bit values");
-      },
-      kind_);
+int ImageFile::find_max_value(int channels) { return decoder_->find_max_value(channels); }
+
+int Decoder::find_max_value(int /*channels*/) {
+  throw std::logic_error("find_max_value: not a file of 16-bit values");
 }
 
 }  // namespace trainer::data

@@ -3,22 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "base/files/files.h"
-#include "data/decode/bmp_file.h"
-#include "data/decode/gif_file.h"
-#include "data/decode/jpeg_file.h"
-#include "data/decode/level_table.h"
-#include "data/decode/pixels.h"
-#include "data/decode/png_file.h"
-#include "data/decode/pnm_file.h"
-#include "data/decode/tiff_file.h"
-#include "data/decode/webp_file.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
 
@@ -88,14 +80,11 @@ class ImageFile {
   int find_max_value(int channels);
 
  private:
-  // All formats have the functions that std::visit calls in decode().
-  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PnmFile, WebpFile, TiffFile>;
-  static Kind open(std::span<const std::uint8_t> file, const std::string& path);
   // Throws DataError if the file, which is not a TIFF, does not have so many channels with alpha.
   void check_channels_with_alpha(int channels) const;
 
   std::string path_;
-  Kind kind_;
+  std::unique_ptr<Decoder> decoder_;
   ImageInfo info_;
 };
 

@@ -11,8 +11,9 @@
 #include "data/jpeg/plain.h"
 
 namespace trainer::data {
-// The state of callbacks of libjpeg. Not in the unnamed namespace, because they are members of
-// LibjpegDecoder, which has external linkage.
+namespace {
+
+// The state of callbacks of libjpeg.
 struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf jump;
@@ -26,8 +27,6 @@ struct JpegSource {
   jpeg_source_mgr base;
   bool past_end = false;
 };
-
-namespace {
 
 // A progressive file may need any number of passes over the whole image.
 constexpr int kMaxScans = 100;
@@ -78,8 +77,6 @@ void skip(j_decompress_ptr cinfo, long count) {
   source.next_input_byte += count;
   source.bytes_in_buffer -= static_cast<std::size_t>(count);
 }
-
-}  // namespace
 
 // The decoder with all state that a longjmp may leave. Objects with destructors must not exist
 // between setjmp and the calls of libjpeg, so that each step below is a function of its own.
@@ -152,8 +149,6 @@ class LibjpegDecoder {
   }
 };
 
-namespace {
-
 [[noreturn]] void fail(const LibjpegDecoder& decoder, const std::string& path) {
   const JpegErrors& errors = decoder.errors;
   std::string text = errors.text;
@@ -199,15 +194,6 @@ int find_jpeg_orientation(const jpeg_decompress_struct& cinfo) {
   return orientation.value();
 }
 
-ImageInfo make_info(int height, int width, int components, int orientation) {
-  ImageInfo info;
-  info.orientation = orientation;
-  info.height = height;
-  info.width = width;
-  info.channels = components == 1 ? 1 : 3;
-  return info;
-}
-
 // A file of several scans needs the coefficients of the whole image in memory, and each scan reads
 // them. A small file with a large image would waste memory and time.
 void check_coefficients(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size) {
@@ -244,31 +230,44 @@ std::string decode_rest(LibjpegDecoder& decoder, const std::string& path, std::s
   return decoder.errors.warning;
 }
 
+// Decodes to 1 channel if the file is grey, or if `channels` is 1 and the file is YCbCr or RGB;
+// otherwise to 3.
+class JpegFile final : public Decoder {
+ public:
+  JpegFile(EncodedBytes file, const std::string& path) : Decoder(file, path, ImageKind::kJpeg) {
+    if (jpeg::read_plain_header(file, plain_)) {
+      set_info(plain_.height, plain_.width, plain_.components, plain_.orientation);
+      return;
+    }
+    decoder_ = std::make_unique<LibjpegDecoder>(file);
+    if (!decoder_->read_header()) fail(*decoder_, path);
+    const auto& cinfo = decoder_->cinfo;
+    set_info(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
+             cinfo.num_components, find_jpeg_orientation(cinfo));
+  }
+
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable*) override {
+    if (decoder_) return decode_rest(*decoder_, path_, file_.size(), channels, reduce, out);
+    if (jpeg::decode_plain(file_, plain_, channels, reduce, out)) return "";
+    return decode_with_libjpeg(file_, path_, channels, reduce, out);
+  }
+
+ private:
+  void set_info(int height, int width, int components, int orientation) {
+    info_.height = height;
+    info_.width = width;
+    info_.channels = components == 1 ? 1 : 3;
+    info_.orientation = orientation;
+  }
+
+  jpeg::Header plain_;
+  std::unique_ptr<LibjpegDecoder> decoder_;  // null for a plain file
+};
+
 }  // namespace
 
-JpegFile::JpegFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
-  if (jpeg::read_plain_header(file, plain_)) return;
-  decoder_ = std::make_unique<LibjpegDecoder>(file);
-  if (!decoder_->read_header()) fail(*decoder_, path);
-}
-
-JpegFile::JpegFile(JpegFile&&) noexcept = default;
-JpegFile& JpegFile::operator=(JpegFile&&) noexcept = default;
-JpegFile::~JpegFile() = default;
-
-ImageInfo JpegFile::info() const {
-  if (!decoder_) {
-    return make_info(plain_.height, plain_.width, plain_.components, plain_.orientation);
-  }
-  const auto& cinfo = decoder_->cinfo;
-  return make_info(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
-                   cinfo.num_components, find_jpeg_orientation(cinfo));
-}
-
-std::string JpegFile::decode(int channels, int reduce, Pixels& out) {
-  if (decoder_) return decode_rest(*decoder_, path_, file_.size(), channels, reduce, out);
-  if (jpeg::decode_plain(file_, plain_, channels, reduce, out)) return "";
-  return decode_with_libjpeg(file_, path_, channels, reduce, out);
+std::unique_ptr<Decoder> open_jpeg(EncodedBytes file, const std::string& path) {
+  return std::make_unique<JpegFile>(file, path);
 }
 
 std::string decode_with_libjpeg(EncodedBytes file, const std::string& path, int channels,

@@ -1,5 +1,4 @@
-#include "data/decode/png_file.h"
-
+// Reads PNG files with libpng.
 #include <libdeflate.h>
 #include <png.h>
 
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "data/decode/byte_reader.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
 namespace {
@@ -227,11 +227,24 @@ int find_orientation(EncodedBytes file) {
   return of_text.value_or(of_xmp.value_or(1));
 }
 
-}  // namespace
+class PngFile final : public Decoder {
+ public:
+  PngFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
+  int find_max_value(int channels) override;
 
-PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
+ private:
+  // Fills `out`, whose channels are info().channels values of 1 or 2 bytes, big-endian, and a value
+  // more with `alpha`. Returns libpng's warning.
+  enum class Alpha { kDropped, kKept };
+  std::string read_rows(Alpha alpha, Pixels& out) const;
+
+  int bits_ = 8;  // bits per number
+};
+
+PngFile::PngFile(EncodedBytes file, const std::string& path)
+    : Decoder(file, path, ImageKind::kPng) {
   constexpr std::uint32_t kMaxSide = 0x7FFFFFFF, kColour = 2, kAlpha = 4;
-  info_.kind = ImageKind::kPng;
   ByteReader reader(file, path, info_.kind);
   reader.take(kSignature, "the header");
   if (reader.u32_big("the header") != 13 ||
@@ -273,7 +286,7 @@ std::string PngFile::read_rows(Alpha alpha, Pixels& out) const {
                              : "PNG: is damaged: " + decoder.error());
 }
 
-std::string PngFile::decode(int channels, int, Pixels& out, const LevelTable* levels) const {
+std::string PngFile::decode(int channels, int, Pixels& out, const LevelTable* levels) {
   const Alpha alpha = channels == 2 || channels == 4 ? Alpha::kKept : Alpha::kDropped;
   const int values = info_.channels + (alpha == Alpha::kKept ? 1 : 0);
   out.reset(info_.height, info_.width, values);
@@ -289,7 +302,7 @@ std::string PngFile::decode(int channels, int, Pixels& out, const LevelTable* le
   return warning;
 }
 
-int PngFile::find_max_value(int) const {
+int PngFile::find_max_value(int) {
   Pixels wide(info_.height, info_.width, 2 * info_.channels);
   read_rows(Alpha::kDropped, wide);
   std::size_t max = 0;
@@ -297,6 +310,12 @@ int PngFile::find_max_value(int) const {
     max = std::max(max, read_value(wide.data() + i));
   }
   return static_cast<int>(max);
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_png(EncodedBytes file, const std::string& path) {
+  return std::make_unique<PngFile>(file, path);
 }
 
 }  // namespace trainer::data

@@ -1,11 +1,11 @@
-#include "data/decode/pnm_file.h"
-
+// Reads PBM, PGM and PPM files, binary and plain. https://netpbm.sourceforge.net/doc/pnm.html
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/error.h"
 #include "data/decode/byte_reader.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
 namespace {
@@ -42,11 +42,23 @@ std::vector<std::uint8_t> scale_to_bytes(int max) {
   return scaled;
 }
 
-}  // namespace
+class PnmFile final : public Decoder {
+ public:
+  PnmFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
 
-PnmFile::PnmFile(EncodedBytes file, const std::string& path) : path_(path) {
+ private:
+  enum class Coding { kBytes, kBits, kText, kTextBits };
+  void decode_text(Pixels& out) const;
+
+  Coding coding_ = Coding::kBytes;
+  int max_value_ = 255;   // the number that stands for white
+  EncodedBytes numbers_;  // kBytes: of one byte, or two (big-endian) if `max_value_` is above 255
+};
+
+PnmFile::PnmFile(EncodedBytes file, const std::string& path)
+    : Decoder(file, path, ImageKind::kPnm) {
   constexpr int kMaxSide = 1 << 28;
-  info_.kind = ImageKind::kPnm;
   ByteReader reader(file, path, info_.kind);
   const char type = static_cast<char>(reader.take(2, "the header")[1]);
   const bool has_bits = type == '1' || type == '4';
@@ -102,7 +114,7 @@ void PnmFile::decode_text(Pixels& out) const {
   }
 }
 
-std::string PnmFile::decode(int, int, Pixels& out) const {
+std::string PnmFile::decode(int, int, Pixels& out, const LevelTable*) {
   out.reset(info_.height, info_.width, info_.channels);
   if (coding_ == Coding::kText || coding_ == Coding::kTextBits) {
     decode_text(out);
@@ -129,6 +141,12 @@ std::string PnmFile::decode(int, int, Pixels& out) const {
     out.data()[i] = scaled[value];
   }
   return "";
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_pnm(EncodedBytes file, const std::string& path) {
+  return std::make_unique<PnmFile>(file, path);
 }
 
 }  // namespace trainer::data

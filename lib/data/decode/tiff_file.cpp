@@ -1,5 +1,4 @@
-#include "data/decode/tiff_file.h"
-
+// Reads TIFF files with libtiff.
 #include <tiffio.h>
 
 #include <algorithm>
@@ -7,12 +6,16 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "data/decode/cmyk.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
+namespace {
+
 // The bytes of a file and the state of libtiff.
 struct TiffSource {
   explicit TiffSource(EncodedBytes bytes) : file(bytes) {}
@@ -27,8 +30,6 @@ struct TiffSource {
   TIFF* tiff = nullptr;
   std::string error, warning;  // the last error and the first warning
 };
-
-namespace {
 
 TiffSource& self(thandle_t handle) { return *static_cast<TiffSource*>(handle); }
 
@@ -191,19 +192,50 @@ bool visit_samples(TIFF* tiff, const SampleLayout& layout, const Use& use) {
   return true;
 }
 
-}  // namespace
+class TiffFile final : public Decoder {
+ public:
+  TiffFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
+  int find_max_value(int channels) override;
+
+ private:
+  void check_bands(int channels) const;
+  // Visits the values of all bands as visit_samples() does. Throws DataError for a damaged file.
+  template <class Use>
+  void visit_values(const Use& use);
+  // Returns the values of all bands, [height, width, bands].
+  std::vector<std::uint16_t> read_values();
+  void decode_bands(const LevelTable* levels, Pixels& out);
+  void decode_levels(const LevelTable& levels, Pixels& out);
+  // Throws DataError for a kind of image that libtiff cannot convert.
+  void check_kind() const;
+  void decode_cmyk(Pixels& out);
+  void decode_raster(Pixels& out);
+  [[noreturn]] void fail_damaged() const;
+  // Returns the index of a value of all bands.
+  std::size_t index(std::uint32_t y, std::uint32_t x, std::uint32_t band, int bands) const {
+    return (std::size_t{y} * static_cast<std::size_t>(info_.width) + x) *
+               static_cast<std::size_t>(bands) +
+           band;
+  }
+
+  int bands_ = 1, bits_ = 8;  // bands per pixel, bits per sample
+  bool has_alpha_ = false;    // the last band of a grey or an RGB image
+  bool is_cmyk_ = false;
+  bool is_direct_ = false;  // grey or RGB: the bands are not converted
+  TiffSource source_;
+};
 
 TiffFile::TiffFile(EncodedBytes file, const std::string& path)
-    : path_(path), source_(std::make_unique<TiffSource>(file)) {
-  TIFF* tiff = source_->tiff = open(*source_);
-  if (tiff == nullptr) fail(path_, *source_, "is damaged within its header");
+    : Decoder(file, path, ImageKind::kTiff), source_(file) {
+  TIFF* tiff = source_.tiff = open(source_);
+  if (tiff == nullptr) fail(path_, source_, "is damaged within its header");
   std::uint32_t width = 0, height = 0;
   TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &width);
   TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &height);
   constexpr std::uint32_t kMaxSide = 0x7FFFFFFF;
   if (width > kMaxSide || height > kMaxSide)
-    fail(path_, *source_, "the header gives a negative size");
-  info_.kind = ImageKind::kTiff;
+    fail(path_, source_, "the header gives a negative size");
   info_.width = static_cast<int>(width);
   info_.height = static_cast<int>(height);
   const std::uint32_t photometric = field(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
@@ -219,10 +251,6 @@ TiffFile::TiffFile(EncodedBytes file, const std::string& path)
   if (is_direct_ && bits_ == 16) info_.bits = 16;
   info_.orientation = static_cast<int>(field(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT));
 }
-
-TiffFile::TiffFile(TiffFile&&) noexcept = default;
-TiffFile& TiffFile::operator=(TiffFile&&) noexcept = default;
-TiffFile::~TiffFile() = default;
 
 void TiffFile::check_bands(int channels) const {
   const auto reject = [&](const std::string& what) {
@@ -244,14 +272,22 @@ void TiffFile::check_bands(int channels) const {
 }
 
 void TiffFile::fail_damaged() const {
-  fail(path_, *source_,
+  fail(path_, source_,
        concat("is damaged or truncated; its image of ", info_.width, " x ", info_.height,
               " pixels cannot be decoded"));
 }
 
+template <class Use>
+void TiffFile::visit_values(const Use& use) {
+  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
+                            static_cast<std::uint32_t>(info_.width),
+                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+  if (!visit_samples(source_.tiff, layout, use) || !source_.error.empty()) fail_damaged();
+}
+
 std::string TiffFile::decode(int channels, int, Pixels& out, const LevelTable* levels) {
   check_bands(channels);
-  source_->error.clear();
+  source_.error.clear();
   if (channels != 1 && channels != 3) {
     decode_bands(levels, out);
   } else if (info_.bits == 16 && bands_ >= info_.channels &&
@@ -264,45 +300,39 @@ std::string TiffFile::decode(int channels, int, Pixels& out, const LevelTable* l
   } else {
     decode_raster(out);
   }
-  if (!source_->warning.empty()) return "TIFF: " + source_->warning;
-  const auto images = TIFFNumberOfDirectories(source_->tiff);
+  if (!source_.warning.empty()) return "TIFF: " + source_.warning;
+  const auto images = TIFFNumberOfDirectories(source_.tiff);
   return images < 2 ? "" : concat("TIFF: has ", images, " images, of which the first is read");
 }
 
 void TiffFile::decode_bands(const LevelTable* levels, Pixels& out) {
   out.reset(info_.height, info_.width, bands_);
   const bool is_inverted =
-      field(source_->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
-  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
-                            static_cast<std::uint32_t>(info_.width),
-                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
+      field(source_.tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
   const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
     const int byte = bits_ == 8 ? value : levels != nullptr ? (*levels)[value] : value >> 8;
-    out.row(static_cast<int>(y))[std::size_t{x} * layout.bands + band] =
+    out.data()[index(y, x, band, bands_)] =
         static_cast<std::uint8_t>(is_inverted ? 255 - byte : byte);
   };
-  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  visit_values(use);
 }
 
 std::vector<std::uint16_t> TiffFile::read_values() {
-  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
-                            static_cast<std::uint32_t>(info_.width),
-                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
-  std::vector<std::uint16_t> values(std::size_t{layout.height} * layout.width * layout.bands);
+  std::vector<std::uint16_t> values(index(static_cast<std::uint32_t>(info_.height), 0, 0, bands_));
   const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
-    values[(std::size_t{y} * layout.width + x) * layout.bands + band] = value;
+    values[index(y, x, band, bands_)] = value;
   };
-  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  visit_values(use);
   return values;
 }
 
 void TiffFile::decode_levels(const LevelTable& levels, Pixels& out) {
   const std::vector<std::uint16_t> values = read_values();
-  const std::vector<std::uint16_t> extra = extra_samples(source_->tiff);
+  const std::vector<std::uint16_t> extra = extra_samples(source_.tiff);
   const bool is_associated =
       bands_ > info_.channels && !extra.empty() && extra[0] == EXTRASAMPLE_ASSOCALPHA;
   const bool is_inverted =
-      field(source_->tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
+      field(source_.tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK) == PHOTOMETRIC_MINISWHITE;
   out.reset(info_.height, info_.width, info_.channels);
   std::uint8_t* to = out.data();
   for (const std::uint16_t* pixel = values.data(); pixel < values.data() + values.size();
@@ -317,24 +347,21 @@ void TiffFile::decode_levels(const LevelTable& levels, Pixels& out) {
 
 int TiffFile::find_max_value(int channels) {
   check_bands(channels);
-  source_->error.clear();
+  source_.error.clear();
   if (bands_ < info_.channels) fail_damaged();
-  const SampleLayout layout{static_cast<std::uint32_t>(info_.height),
-                            static_cast<std::uint32_t>(info_.width),
-                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
   const auto used =
       static_cast<std::uint32_t>(channels == 1 || channels == 3 ? info_.channels : bands_);
   std::uint16_t max = 0;
   const auto use = [&](std::uint32_t, std::uint32_t, std::uint32_t band, std::uint16_t value) {
     if (band < used) max = std::max(max, value);
   };
-  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  visit_values(use);
   return max;
 }
 
 void TiffFile::check_kind() const {
   char reason[1024] = "";
-  if (TIFFRGBAImageOK(source_->tiff, reason) == 0) {
+  if (TIFFRGBAImageOK(source_.tiff, reason) == 0) {
     throw DataError(path_, "TIFF: is of an unsupported kind: ", reason);
   }
 }
@@ -347,15 +374,11 @@ void TiffFile::decode_cmyk(Pixels& out) {
     throw DataError(path_, "TIFF: has ", bands_, " bands; CMYK images with at most ", kMaxBands,
                     " bands are read; convert it to RGB");
   }
-  const auto width = static_cast<std::uint32_t>(info_.width);
-  const SampleLayout layout{static_cast<std::uint32_t>(info_.height), width,
-                            static_cast<std::uint32_t>(bands_), static_cast<std::uint32_t>(bits_)};
-  std::vector<std::uint8_t> inks(std::size_t{layout.height} * width * kInks);
+  std::vector<std::uint8_t> inks(index(static_cast<std::uint32_t>(info_.height), 0, 0, kInks));
   const auto use = [&](std::uint32_t y, std::uint32_t x, std::uint32_t band, std::uint16_t value) {
-    if (band >= kInks) return;
-    inks[(std::size_t{y} * width + x) * kInks + band] = static_cast<std::uint8_t>(value);
+    if (band < kInks) inks[index(y, x, band, kInks)] = static_cast<std::uint8_t>(value);
   };
-  if (!visit_samples(source_->tiff, layout, use) || !source_->error.empty()) fail_damaged();
+  visit_values(use);
   out.reset(info_.height, info_.width, info_.channels);
   std::uint8_t* to = out.data();
   for (std::size_t i = 0; i < inks.size(); i += kInks) {
@@ -365,7 +388,7 @@ void TiffFile::decode_cmyk(Pixels& out) {
 
 void TiffFile::decode_raster(Pixels& out) {
   check_kind();
-  TIFF* tiff = source_->tiff;
+  TIFF* tiff = source_.tiff;
   char reason[1024] = "";
   // Declares alpha as associated, because libtiff would multiply the colours by any other alpha.
   const std::vector<std::uint16_t> extra = extra_samples(tiff);
@@ -375,7 +398,7 @@ void TiffFile::decode_raster(Pixels& out) {
     TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &associated);
   }
   TIFFRGBAImage image;
-  if (TIFFRGBAImageBegin(&image, tiff, 1, reason) == 0) fail(path_, *source_, "is damaged");
+  if (TIFFRGBAImageBegin(&image, tiff, 1, reason) == 0) fail(path_, source_, "is damaged");
   if (image.Bitdepth16To8 != nullptr) {  // the upper bytes, as in Pillow; libtiff would round
     for (std::size_t v = 0; v < 1 << 16; ++v) {
       image.Bitdepth16To8[v] = static_cast<std::uint8_t>(v >> 8);
@@ -387,7 +410,7 @@ void TiffFile::decode_raster(Pixels& out) {
                                     static_cast<std::size_t>(info_.height));
   const int read = TIFFRGBAImageGet(&image, raster.data(), image.width, image.height);
   TIFFRGBAImageEnd(&image);
-  if (read == 0 || !source_->error.empty()) fail_damaged();
+  if (read == 0 || !source_.error.empty()) fail_damaged();
   out.reset(info_.height, info_.width, info_.channels);
   std::uint8_t* to = out.data();
   const auto colour = [&](std::uint32_t value, std::uint32_t pixel) {
@@ -400,6 +423,12 @@ void TiffFile::decode_raster(Pixels& out) {
     *to++ = colour(TIFFGetG(pixel), pixel);
     *to++ = colour(TIFFGetB(pixel), pixel);
   }
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_tiff(EncodedBytes file, const std::string& path) {
+  return std::make_unique<TiffFile>(file, path);
 }
 
 }  // namespace trainer::data

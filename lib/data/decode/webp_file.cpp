@@ -1,5 +1,4 @@
-#include "data/decode/webp_file.h"
-
+// Reads WebP files with libwebp.
 #include <webp/decode.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/error.h"
+#include "data/decode/decoder.h"
 
 namespace trainer::data {
 namespace {
@@ -65,16 +65,25 @@ int find_webp_orientation(EncodedBytes file) {
   return xmp_orientation(find_chunk(skip_riff_header(file), {"XMP "}).content);
 }
 
-}  // namespace
+class WebpFile final : public Decoder {
+ public:
+  WebpFile(EncodedBytes file, const std::string& path);
+  std::string decode(int channels, int reduce, Pixels& out, const LevelTable* levels) override;
+
+ private:
+  void read_first_frame();
+
+  EncodedBytes image_;  // the file, or the bit stream of the first frame
+  int left_ = 0, top_ = 0, frame_width_ = 0, frame_height_ = 0;
+};
 
 WebpFile::WebpFile(EncodedBytes file, const std::string& path)
-    : file_(file), path_(path), image_(file) {
+    : Decoder(file, path, ImageKind::kWebp), image_(file) {
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(file.data(), file.size(), &features);
   if (status != VP8_STATUS_OK) {
     throw DataError(path_, "WebP: ", describe_status(status), " within its header");
   }
-  info_.kind = ImageKind::kWebp;
   info_.width = frame_width_ = features.width;
   info_.height = frame_height_ = features.height;
   info_.channels = 3;
@@ -105,7 +114,7 @@ void WebpFile::read_first_frame() {
   }
 }
 
-std::string WebpFile::decode(int channels, int, Pixels& out) const {
+std::string WebpFile::decode(int channels, int, Pixels& out, const LevelTable*) {
   const bool keeps_alpha = channels == 4;
   out.reset(info_.height, info_.width, keeps_alpha ? 4 : 3);
   if (frame_width_ != info_.width || frame_height_ != info_.height) {
@@ -126,6 +135,12 @@ std::string WebpFile::decode(int channels, int, Pixels& out) const {
   if (status == VP8_STATUS_OK) return "";
   throw DataError(path_, "WebP: ", describe_status(status), "; its image of ", info_.width, " x ",
                   info_.height, " pixels cannot be decoded");
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> open_webp(EncodedBytes file, const std::string& path) {
+  return std::make_unique<WebpFile>(file, path);
 }
 
 }  // namespace trainer::data
