@@ -38,17 +38,7 @@ class JsonHook : public Hook {
     // The first step always has a line, because it shows how long the start took.
     const bool due = interval_->due(p.step, p.elapsed);
     if (!due && p.step != info_.first_step + 1) return Request::kContinue;
-    results::StepEvent event{p.step,
-                             p.epoch,
-                             rounded(window_.loss(), 9),
-                             rounded(window_.accuracy(), 9),
-                             rounded(p.learning_rate, 7),
-                             window_.images_per_second(),
-                             window_.steps_per_second(),
-                             window_.wait_share(),
-                             p.elapsed,
-                             {},
-                             {}};
+    results::StepEvent event{window_.make_row(), p.elapsed, {}, {}};
     if (!info_.servers.empty()) {
       event.staleness = window_.staleness();
       event.staleness_max = window_.staleness_max();

@@ -38,4 +38,16 @@ void MetricWindow::restore(const std::string& saved, const RunInfo& info) {
   if (window.samples_ > 0) *this = window;
 }
 
+results::MetricsRow MetricWindow::make_row() const {
+  results::MetricsRow row{last_.step, last_.epoch, Split::kTrain};
+  row.loss = rounded(loss(), 9);
+  row.accuracy = rounded(accuracy(), 9);
+  row.learning_rate = rounded(last_.learning_rate, 7);
+  row.images_per_second = images_per_second();
+  row.wait_share = wait_share();
+  row.seconds = seconds_;
+  row.steps_per_second = steps_per_second();
+  return row;
+}
+
 }  // namespace trainer::hooks

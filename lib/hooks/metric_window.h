@@ -52,6 +52,8 @@ class MetricWindow {
   std::int64_t staleness_max() const { return staleness_max_; }
   const engine::StepTimes& times() const { return times_; }
   double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
+  // Returns the row of metrics.csv, with the newest step.
+  results::MetricsRow make_row() const;
 
  private:
   StepRecord last_;

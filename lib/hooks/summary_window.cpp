@@ -5,6 +5,35 @@
 #include "base/error.h"
 
 namespace trainer::hooks {
+namespace {
+
+// Returns the times of a step by the columns of metrics.csv: medians over the ranks, and those of
+// several ranks with "_min" and "_max", too. Empty without times.
+NamedValues list_step_times(const engine::StepTimes& times) {
+  NamedValues values;
+  if (times.empty()) return values;
+  for (const engine::StepPhase phase : engine::kAllStepPhases) {
+    const engine::StepTimes::Spread spread = times.spread(phase);
+    const std::string column = engine::column_name(phase);
+    values.emplace_back(column, spread.median);
+    if (times.ranks() == 1) continue;
+    values.emplace_back(column + "_min", spread.min);
+    values.emplace_back(column + "_max", spread.max);
+  }
+  return values;
+}
+
+// Returns what was measured of a device: "power_watts", ...
+NamedValues list_device_values(const engine::DeviceUse& use) {
+  NamedValues values;
+  for (std::size_t i = 0; i < use.means.size(); ++i) {
+    if (use.means[i]) values.emplace_back(engine::kDeviceMetrics[i].name, *use.means[i]);
+  }
+  if (use.energy_joules) values.emplace_back(engine::kDeviceEnergy, *use.energy_joules);
+  return values;
+}
+
+}  // namespace
 
 void SummaryWindow::start(const RunInfo& info) {
   total_steps_ = info.total_steps;
@@ -22,10 +51,10 @@ bool SummaryWindow::add(const StepRecord& p) {
   return interval_->due(p.step, p.elapsed) || p.step == total_steps_;
 }
 
-std::vector<std::string> SummaryWindow::devices() const {
-  std::vector<std::string> names;
-  for (const engine::DeviceTotals& one : totals_before_) names.push_back(one.device());
-  return names;
+std::vector<engine::DeviceUse> SummaryWindow::devices() const {
+  std::vector<engine::DeviceUse> devices;
+  for (const engine::DeviceTotals& one : totals_before_) devices.push_back({one.device(), {}, {}});
+  return devices;
 }
 
 std::vector<engine::DeviceUse> SummaryWindow::take_uses() {
@@ -76,29 +105,6 @@ NamedValues SummaryWindow::list_system_metrics() {
       values.emplace_back(concat(use.device, "/", name), value);
     }
   }
-  return values;
-}
-
-NamedValues list_step_times(const engine::StepTimes& times) {
-  NamedValues values;
-  if (times.empty()) return values;
-  for (const engine::StepPhase phase : engine::kAllStepPhases) {
-    const engine::StepTimes::Spread spread = times.spread(phase);
-    const std::string column = engine::column_name(phase);
-    values.emplace_back(column, spread.median);
-    if (times.ranks() == 1) continue;
-    values.emplace_back(column + "_min", spread.min);
-    values.emplace_back(column + "_max", spread.max);
-  }
-  return values;
-}
-
-NamedValues list_device_values(const engine::DeviceUse& use) {
-  NamedValues values;
-  for (std::size_t i = 0; i < use.means.size(); ++i) {
-    if (use.means[i]) values.emplace_back(engine::kDeviceMetrics[i].name, *use.means[i]);
-  }
-  if (use.energy_joules) values.emplace_back(engine::kDeviceEnergy, *use.energy_joules);
   return values;
 }
 

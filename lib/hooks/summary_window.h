@@ -39,8 +39,8 @@ class SummaryWindow {
   bool has_servers() const { return has_servers_; }
 
   bool has_gaps() const { return gaps_ != nullptr; }
-  // Returns the names of the devices: "gpu0", ...
-  std::vector<std::string> devices() const;
+  // Returns the devices, "gpu0", ..., without values.
+  std::vector<engine::DeviceUse> devices() const;
   // Returns the use of the devices since start() or the last call; empty where they are not
   // measured.
   std::vector<engine::DeviceUse> take_uses();
@@ -68,11 +68,5 @@ class SummaryWindow {
   std::function<engine::Gaps()> gaps_;
   engine::Gaps gaps_before_;
 };
-
-// Returns the times of a step by the columns of metrics.csv: medians over the ranks, and those of
-// several ranks with "_min" and "_max", too. Empty without times.
-NamedValues list_step_times(const engine::StepTimes& times);
-// Returns what was measured of a device: "power_watts", ...
-NamedValues list_device_values(const engine::DeviceUse& use);
 
 }  // namespace trainer::hooks

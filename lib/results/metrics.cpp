@@ -1,5 +1,8 @@
 #include "results/metrics.h"
 
+#include "base/error.h"
+#include "results/rounded.h"
+
 namespace trainer::results {
 
 ConfusionCounts count_confusions(const engine::Confusion& confusion) {
@@ -147,6 +150,61 @@ void fields(FieldVisitor& v, MetricsRow& row) {
   v("seconds", row.seconds, kSeconds, "Time since the row before, or of the evaluation.");
   v("steps_per_second", row.steps_per_second, {"steps/s", 0}, "Rate of the steps.");
   v("top_k_accuracy", row.top_k_accuracy, kShare, "Share of samples with their class among k.");
+}
+
+void fields(FieldVisitor& v, MetricsFileRow& file_row) {
+  using Spread = engine::StepTimes::Spread;
+  const engine::StepTimes& times = file_row.times;
+  MetricMeans& means = file_row.row.means;
+  const auto add_phase = [&](engine::StepPhase phase, const char* ending, double Spread::*value) {
+    const double seconds = times.empty() ? MetricMeans::kNone : times.spread(phase).*value;
+    v.derived(concat(engine::column_name(phase), ending).c_str(), rounded(seconds, 6), kSeconds,
+              "Time of a phase of a step: the median, smallest or largest of the ranks.");
+  };
+  fields(v, file_row.row);
+  for (const engine::StepPhase phase : engine::kAllStepPhases) {
+    add_phase(phase, "", &Spread::median);
+  }
+  v("f1_macro", means.f1_macro, kShare, "Mean F1 of the classes or labels.");
+  v("f1_weighted", means.f1_weighted, kShare, "Mean F1 of the classes, weighted by their samples.");
+  v("balanced_accuracy", means.balanced_accuracy, kShare, "Mean recall of the classes.");
+  v("auc", means.auc, kShare, "Area under the ROC curve.");
+  if (file_row.has_labels) {
+    v("f1_micro", means.f1_micro, kShare, "F1 over all labels together.");
+    v("subset_accuracy", means.subset_accuracy, kShare, "Samples with all labels right.");
+    v("hamming_loss", means.hamming_loss, kShare, "Known labels that are predicted wrong.");
+    v("average_precision", means.average_precision, kShare, "Mean average precision.");
+  }
+  if (file_row.has_ranks) {
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      add_phase(phase, "_min", &Spread::min);
+      add_phase(phase, "_max", &Spread::max);
+    }
+    v("straggler", file_row.straggler, "The rank whose own time is far above that of the others.");
+  }
+  if (file_row.has_servers) {
+    v("staleness", file_row.staleness, "updates", "Mean staleness of the gradients.");
+    v("staleness_max", file_row.staleness_max, "updates", "The largest staleness.");
+  }
+  if (file_row.has_gaps) {
+    v("gap_seconds", file_row.gap_seconds, kSeconds, "Mean gap between steps on a device.");
+  }
+  for (const engine::DeviceUse& use : file_row.devices) {
+    const auto add = [&](const char* name, std::optional<double> value) {
+      if (value) value = rounded(*value, 9);
+      v(concat(use.device, '_', name).c_str(), value, "Mean of the readings, in its unit.");
+    };
+    for (std::size_t i = 0; i < use.means.size(); ++i) {
+      add(engine::kDeviceMetrics[i].name, use.means[i]);
+    }
+    add(engine::kDeviceEnergy, use.energy_joules);
+  }
+  if (file_row.has_time) v("time", file_row.time, "The time at which the row was written.");
+}
+
+void fields(FieldVisitor& v, RowKey& key) {
+  v(kStepKey, key.step, kSteps, "Steps done.");
+  v(kSplitKey, key.split, "The split.");
 }
 
 void fields(FieldVisitor& v, BestCheckpoint& best) {

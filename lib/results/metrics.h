@@ -9,9 +9,11 @@
 
 #include "base/files/files.h"
 #include "base/split.h"
+#include "engine/device_use.h"
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/metrics.h"
 #include "engine/metrics/multi_label.h"
+#include "engine/step_times.h"
 #include "results/field.h"
 
 namespace trainer::results {
@@ -72,9 +74,32 @@ struct MetricsRow {
   double images_per_second = kNone, wait_share = kNone;
   double seconds = kNone;  // the time of the steps since the row before, or of the evaluation
   double steps_per_second = kNone, top_k_accuracy = kNone;
-  double auc = kNone;  // set for an evaluation; not among the keys, because it is a later column
+  MetricMeans means =
+      {};  // set for an evaluation; not among the keys, because they are later columns
 };
 void fields(FieldVisitor& v, MetricsRow& row);
+
+// A row as the files have it. The columns are those of every run and those that its run has.
+struct MetricsFileRow {
+  MetricsRow row;
+  engine::StepTimes times;  // empty for an evaluation
+  std::optional<std::size_t> straggler;
+  std::optional<double> staleness, gap_seconds;
+  std::optional<std::int64_t> staleness_max;
+  std::vector<engine::DeviceUse> devices;  // all that are measured, without values in an evaluation
+  std::string time;                        // at which the row was written
+  bool has_labels = false, has_ranks = false, has_servers = false, has_gaps = false;
+  bool has_time = false;
+};
+void fields(FieldVisitor& v, MetricsFileRow& file_row);
+
+inline constexpr char kStepKey[] = "step", kSplitKey[] = "split";
+// The keys that decide whether a resumed run keeps a line of metrics.jsonl.
+struct RowKey {
+  std::int64_t step = 0;
+  std::string split;
+};
+void fields(FieldVisitor& v, RowKey& key);
 
 // The checkpoint that a run has kept as its best.
 struct BestCheckpoint {

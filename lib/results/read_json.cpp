@@ -5,7 +5,6 @@
 #include <limits>
 #include <tuple>
 
-#include "base/error.h"
 #include "base/formats/json_number.h"
 #include "base/text.h"
 
@@ -155,13 +154,15 @@ void read_json(const Json& json, const JsonSource& source, Value& value) {
   value.accept(reader);
 }
 
+Json parse_line(const std::string& line) {
+  Json json = is_shallow_json(line) ? Json::parse(line, nullptr, false) : Json();
+  return json.is_discarded() ? Json() : json;
+}
+
 std::optional<Json> read_json_file(const JsonSource& source) {
   if (!std::filesystem::exists(source.file)) return std::nullopt;
-  const std::string text = read_text_file(source.file);
-  if (is_shallow_json(text)) {
-    Json json = Json::parse(text, nullptr, false);
-    if (json.is_object()) return json;
-  }
+  Json json = parse_line(read_text_file(source.file));
+  if (json.is_object()) return json;
   throw DataError(source.file, "is damaged: it does not hold a JSON object",
                   source.advice.empty() ? "" : "; ", source.advice);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "base/files/files.h"
 #include "results/field.h"
 
@@ -29,6 +30,18 @@ T from_json(const nlohmann::ordered_json& json, const JsonSource& source) {
   ValueOf<T> value(result);
   read_json(json, source, value);
   return result;
+}
+
+// Returns the JSON of a line; null for a line that is not JSON.
+nlohmann::ordered_json parse_line(const std::string& line);
+// Returns the result in a line of JSON; nothing if the line is not JSON or lacks a key.
+template <class T>
+std::optional<T> find_in_line(const std::string& line) {
+  try {
+    return from_json<T>(parse_line(line), {});
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
 }
 
 // Returns the result in a file, or nothing if there is no file.

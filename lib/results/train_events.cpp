@@ -31,16 +31,17 @@ void fields(FieldVisitor& v, ModelEvent& event) {
 
 void fields(FieldVisitor& v, StepEvent& event) {
   v.event("step");
-  v("step", event.step, kSteps, "Steps done.");
-  v("epoch", event.epoch, "epochs", "Epochs done.");
-  v("loss", event.loss, "Mean loss since the line before.");
-  v("accuracy", event.accuracy, kShare, "Accuracy since the line before.");
-  v("learning_rate", event.learning_rate, "The learning rate of the step.");
-  v("images_per_second", event.images_per_second, kImagesPerSecond,
+  MetricsRow& row = event.row;
+  v("step", row.step, kSteps, "Steps done.");
+  v("epoch", row.epoch, "epochs", "Epochs done.");
+  v("loss", row.loss, "Mean loss since the line before.");
+  v("accuracy", row.accuracy, kShare, "Accuracy since the line before.");
+  v("learning_rate", row.learning_rate, "The learning rate of the step.");
+  v("images_per_second", row.images_per_second, kImagesPerSecond,
     "Throughput since the line before.");
-  v("steps_per_second", event.steps_per_second, Unit("steps/s", 0),
+  v("steps_per_second", row.steps_per_second, Unit("steps/s", 0),
     "Throughput since the line before.");
-  v("wait_share", event.wait_share, kShare, "The share of the time that waited for data.");
+  v("wait_share", row.wait_share, kShare, "The share of the time that waited for data.");
   v("elapsed", event.elapsed, kSeconds, "Time since the start of the process.");
   v.when_present("staleness", event.staleness, "updates", "Mean staleness of the gradients.");
   v.when_present("staleness_max", event.staleness_max, "updates", "The largest staleness.");
@@ -120,6 +121,13 @@ void fields(FieldVisitor& v, FinishedEvent& event) {
   v.when_present("energy_joules", event.energy_joules, "J", "Energy of all devices.");
   v.when_present("joules_per_image", event.joules_per_image, "J",
                  "Energy per image that was trained on.");
+}
+
+void fields(FieldVisitor& v, LineKeys& keys) {
+  v.when_present("event", keys.event, "The kind of line.");
+  v.when_present("total_steps", keys.total_steps, kSteps, "Steps that the config asks for.");
+  v.when_present("step", keys.step, kSteps, "Steps done.");
+  v.when_present("images_per_second", keys.images_per_second, kImagesPerSecond, "Throughput.");
 }
 
 void fields(FieldVisitor& v, TrackedEnd& end) {

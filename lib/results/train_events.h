@@ -39,9 +39,8 @@ struct ModelEvent {
 void fields(FieldVisitor& v, ModelEvent& event);
 
 struct StepEvent {
-  std::int64_t step = 0;
-  double epoch = 0, loss = 0, accuracy = 0, learning_rate = 0;
-  double images_per_second = 0, steps_per_second = 0, wait_share = 0, elapsed = 0;
+  MetricsRow row;
+  double elapsed = 0;
   std::optional<double> staleness;  // set with parameter servers
   std::optional<std::int64_t> staleness_max;
 };
@@ -115,6 +114,15 @@ void fields(FieldVisitor& v, Timed<Event>& timed) {
   fields(v, timed.event);
   v.when_present("time", timed.time, "The time of day, in UTC.");
 }
+
+// The keys of a line of `train --json` or `benchmark --json` that other commands read, as far as
+// the line has them.
+struct LineKeys {
+  std::string event;
+  std::int64_t total_steps = 0, step = 0;
+  double images_per_second = MetricMeans::kNone;
+};
+void fields(FieldVisitor& v, LineKeys& keys);
 
 struct TrackedEnd {
   std::int64_t steps = 0;

@@ -26,7 +26,7 @@ class CheckKeys(CheckedTree):
 
     def setUp(self):
         super().setUp()
-        for name in [*check_keys.OTHER_FORMATS, *check_keys.WITHOUT_A_LIST]:
+        for name in check_keys.OTHER_FORMATS:
             self.write(name, HEADER + KEYS[0])
 
     def test_this_repository_passes(self):
@@ -47,7 +47,7 @@ class CheckKeys(CheckedTree):
         self.assertEqual(self.check(), (0, ""))
 
     def test_a_listed_file_without_a_key_is_found(self):
-        name = sorted(check_keys.WITHOUT_A_LIST)[0]
+        name = sorted(check_keys.OTHER_FORMATS)[0]
         self.write(name, HEADER)
         self.fails(f"{name}: has no key of JSON")
 

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "base/error.h"
 #include "base/files/files.h"
 #include "base/files/output_buffer.h"
-#include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/numbers/seconds.h"
 #include "base/text.h"
@@ -26,6 +24,8 @@
 #include "hooks/interval.h"
 #include "inference/open_model/run_archive.h"
 #include "model/build_model.h"
+#include "results/metrics.h"
+#include "results/read_json.h"
 #include "results/write_json.h"
 #include "train/open.h"
 #include "train/run_dir.h"
@@ -65,8 +65,7 @@ std::int64_t last_step(const Path& folder) {
   std::int64_t step = -1;
   std::ifstream file(folder / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
-    const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (row.is_object() && row.contains("step")) step = whole_number(row["step"]).value_or(step);
+    if (const auto row = results::find_in_line<results::RowKey>(line)) step = row->step;
   }
   return step;
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
@@ -17,6 +17,8 @@
 #include "engine/compile_options.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
+#include "results/read_json.h"
+#include "results/train_events.h"
 #include "train/schedule/training_plan.h"
 
 namespace trainer::commands {
@@ -224,10 +226,8 @@ double read_step_seconds(const std::string& path, std::int64_t samples) {
   std::istringstream lines(read_text_file(path));
   double rate = 0;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) continue;
-    const auto found = json.find("images_per_second");
-    if (found != json.end() && found->is_number()) rate = found->get<double>();
+    const auto found = results::find_in_line<results::LineKeys>(line);
+    if (found && std::isfinite(found->images_per_second)) rate = found->images_per_second;
   }
   if (rate <= 0) {
     throw DataError(path,

@@ -2,13 +2,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.h"
 #include "base/formats/duration.h"
-#include "base/formats/json.h"
-#include "base/formats/json_member.h"
 #include "base/formats/table.h"
 #include "base/numbers/seconds.h"
 #include "base/text.h"
@@ -16,7 +13,9 @@
 #include "checkpoint/run_links.h"
 #include "commands/sweep/child.h"
 #include "commands/sweep/eta.h"
+#include "results/read_json.h"
 #include "results/sweeps/table_json.h"
+#include "results/train_events.h"
 
 namespace trainer::commands {
 namespace {
@@ -28,7 +27,6 @@ std::string format_eta(std::optional<double> seconds) {
   return seconds ? clock_time(*seconds) : "?";
 }
 
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kPatience = 5;  // seconds
@@ -115,15 +113,14 @@ class SweepRunner {
   }
 
   void read_event(std::size_t index, const std::string& line) {
-    const Json event = Json::parse(line, nullptr, false);
-    if (!event.is_object()) return;
-    const std::string name = event.value("event", "");
-    if (name == "start") {
-      total_ = event.value("total_steps", std::int64_t{0});
-    } else if (name == "step" && total_ > 0) {
-      const auto step = event.value("step", std::int64_t{0});
-      eta_.advance(static_cast<double>(step) / static_cast<double>(total_), seconds_since(begin_));
-      printer_.on_progress(index, step, total_, eta_.within());
+    const auto found = results::find_in_line<results::LineKeys>(line);
+    if (!found) return;
+    if (found->event == "start") {
+      total_ = found->total_steps;
+    } else if (found->event == "step" && total_ > 0) {
+      eta_.advance(static_cast<double>(found->step) / static_cast<double>(total_),
+                   seconds_since(begin_));
+      printer_.on_progress(index, found->step, total_, eta_.within());
     }
   }
 

@@ -154,7 +154,7 @@ struct ShownResult {
 // Returns the AUC that training measured for a split at a step; NaN without one.
 double find_auc(const RunFiles& run, Split split, std::int64_t step) {
   for (const MetricsRow& row : run.metrics) {
-    if (row.split == split && row.step == step) return row.auc;
+    if (row.split == split && row.step == step) return row.means.auc;
   }
   return std::nan("");
 }

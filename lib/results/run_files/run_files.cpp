@@ -75,10 +75,18 @@ void read_metrics(const Path& path, RunFiles& run) {
     }
     const std::optional<Split> split = parse_split(file(i, "split"));
     if (!split) continue;
-    run.metrics.push_back({file.step(i), real("epoch"), *split, real("loss"), real("accuracy"),
-                           real("learning_rate"), real("images_per_second"), real("wait_share"),
-                           real("seconds"), real("steps_per_second"), real("top_k_accuracy"),
-                           real("auc")});
+    run.metrics.push_back({file.step(i),
+                           real("epoch"),
+                           *split,
+                           real("loss"),
+                           real("accuracy"),
+                           real("learning_rate"),
+                           real("images_per_second"),
+                           real("wait_share"),
+                           real("seconds"),
+                           real("steps_per_second"),
+                           real("top_k_accuracy"),
+                           {.auc = real("auc")}});
   }
 }
 

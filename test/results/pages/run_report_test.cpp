@@ -81,9 +81,9 @@ TEST_CASE("run report: confusion matrix has counts of every cell and scores of e
   MetricsRow earlier, of_end;
   earlier.split = of_end.split = Split::kTest;
   earlier.step = 30;
-  earlier.auc = 0.5;
+  earlier.means.auc = 0.5;
   of_end.step = 60;
-  of_end.auc = 0.875;
+  of_end.means.auc = 0.875;
   run.metrics = {earlier, of_end};
   const std::string page = render_page(run);
   CHECK(contains(page, "balanced accuracy 73.21 %; AUC 0.8750"));
