@@ -1,5 +1,4 @@
 #include <ctime>
-#include <stdexcept>
 
 #include "hooks/hooks.h"
 
@@ -29,20 +28,6 @@ std::string utc_time(std::chrono::system_clock::time_point time) {
 std::string local_time(std::chrono::system_clock::time_point time) {
   using std::chrono::floor, std::chrono::seconds;
   return formatted(floor<seconds>(time), "%Y-%m-%d %H:%M:%S %z", ::localtime_r);
-}
-
-const char* to_string(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kDone:
-      return "done";
-    case FinishReason::kAlreadyDone:
-      return "already done";
-    case FinishReason::kEarlyStop:
-      return "early stop";
-    case FinishReason::kInterrupted:
-      return "interrupted";
-  }
-  throw std::logic_error("a finish reason without a name");
 }
 
 std::optional<double> find_metric(const Evaluation& evaluation, const std::string& name) {

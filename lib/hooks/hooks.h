@@ -91,45 +91,9 @@ struct StepRecord {
   std::uint64_t sample_ids = 0;
 };
 
-struct Evaluation {
-  Split split = Split::kValidation;
-  std::int64_t step = 0;
-  double epoch = 0;
-  double seconds = 0;
-  engine::Metrics metrics;
-};
-
-enum class FinishReason {
-  kDone,
-  kAlreadyDone,  // resumed after its last step
-  kEarlyStop,    // requested by a hook
-  kInterrupted   // interrupted by a signal
-};
-const char* to_string(FinishReason reason);  // "done", "already done", "early stop", "interrupted"
-
-struct Finish {
-  std::int64_t steps = 0;
-  double wall_seconds = 0;  // time of this process's training, evaluation included
-  double step_seconds = 0;  // the sum of the steps' times
-  engine::StepTimes times;  // times of this process's steps
-  std::string input;        // describes how training data was prefetched; "" if unknown
-  double read_seconds = 0;  // mean time that one core takes to read a batch; 0 if unknown
-  // The global batch / mean step time; nullopt if this process made no step.
-  std::optional<double> images_per_second;
-  FinishReason reason = FinishReason::kDone;
-  std::int64_t skipped_updates = 0;  // this process's steps with StepRecord::skipped
-  std::string parameters_sha256;
-  std::vector<Evaluation> evaluations;  // the last one of each split
-  // The best checkpoint so far, if there is one.
-  std::optional<results::BestCheckpoint> best;
-  std::optional<results::Staleness> staleness;  // set with parameter servers
-  // The devices of this process; empty where they are not measured. The energy is that of all of
-  // them together, evaluations included; per image, it is divided by the images that they trained
-  // on.
-  std::vector<engine::DeviceUse> devices;
-  std::optional<double> energy_joules, joules_per_image;
-  std::optional<double> gap_seconds;  // mean gap between steps on a device, where it has a clock
-};
+using results::Evaluation;
+using results::Finish;
+using results::FinishReason;
 
 enum class Request { kContinue, kSave, kStop };
 

@@ -49,43 +49,14 @@ class JsonHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    write(results::EvaluationEvent{e.split, e.step, e.epoch, e.seconds, e.metrics});
+    write(e);
     return Request::kContinue;
   }
 
   void on_checkpoint(const Path& path) override { write(results::CheckpointEvent{path, step_}); }
 
   void on_finish(const Finish& finish) override {
-    results::FinishedEvent event;
-    event.run = info_.dir;
-    event.steps = finish.steps;
-    event.total_seconds = finish.step_seconds;
-    event.wall_seconds = finish.wall_seconds;
-    event.images_per_second = finish.images_per_second;
-    event.reason = to_string(finish.reason);
-    for (const Evaluation& e : finish.evaluations) {
-      event.metrics.push_back(
-          {to_string(e.split), {e.metrics.loss, e.metrics.accuracy, e.metrics.count}});
-    }
-    event.parameters_sha256 = finish.parameters_sha256;
-    event.rates = throughput_.feature_rates();
-    event.best = finish.best;
-    event.skipped_updates = finish.skipped_updates;
-    event.staleness = finish.staleness;
-    event.input = finish.input;
-    if (!finish.times.empty()) {
-      event.step_times = results::make_step_means(finish.times, info_.ranks);
-    }
-    event.gap_seconds = finish.gap_seconds;
-    event.devices = finish.devices;
-    for (engine::DeviceUse& use : event.devices) {
-      for (std::optional<double>& mean : use.means) {
-        if (mean) mean = rounded(*mean, 9);
-      }
-    }
-    event.energy_joules = finish.energy_joules;
-    event.joules_per_image = finish.joules_per_image;
-    write(event);
+    write(results::FinishedEvent{info_.dir, finish, throughput_.feature_rates(), info_.ranks});
   }
 
  private:

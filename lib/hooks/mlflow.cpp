@@ -29,20 +29,6 @@ http::ClientOptions make_client_options(const Environment& environment) {
   return options;
 }
 
-results::TrackedEnd make_end(const Finish& finish) {
-  results::TrackedEnd end{
-      finish.steps, to_string(finish.reason), {}, finish.parameters_sha256, finish.best};
-  if (end.best) end.best->path.clear();
-  for (const Evaluation& evaluation : finish.evaluations) {
-    auto& metrics = end.metrics.emplace_back().second;
-    end.metrics.back().first = to_string(evaluation.split);
-    for (const auto& [name, value] : engine::named_metrics(evaluation.metrics)) {
-      metrics.emplace_back(name, value);
-    }
-  }
-  return end;
-}
-
 class MlflowHook final : public Hook {
  public:
   MlflowHook(const config::Config& config, MlflowOptions options)
@@ -95,7 +81,7 @@ class MlflowHook final : public Hook {
     if (!sender_) return;
     const bool is_interrupted = finish.reason == FinishReason::kInterrupted;
     mlflow::RunEnd end{is_interrupted ? "KILLED" : "FINISHED", {}};
-    end.artifacts.push_back({"final_metrics.json", results::to_line(make_end(finish))});
+    end.artifacts.push_back({"final_metrics.json", results::to_line(results::TrackedEnd{finish})});
     add_report(end);
     close(std::move(end));
   }

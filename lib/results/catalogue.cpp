@@ -16,9 +16,8 @@
 namespace trainer::results {
 namespace {
 
-using TrainLine =
-    std::variant<ModelEvent, Timed<StartEvent>, Timed<StepEvent>, Timed<EvaluationEvent>,
-                 Timed<CheckpointEvent>, Timed<FinishedEvent>>;
+using TrainLine = std::variant<ModelEvent, Timed<StartEvent>, Timed<StepEvent>, Timed<Evaluation>,
+                               Timed<CheckpointEvent>, Timed<FinishedEvent>>;
 using EvaluateLine =
     std::variant<EvaluatedEvent, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
                  ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;

@@ -1,5 +1,7 @@
 #include "results/train_events.h"
 
+#include "results/rounded.h"
+
 namespace trainer::results {
 
 void fields(FieldVisitor& v, StartEvent& event) {
@@ -62,21 +64,21 @@ void fields(FieldVisitor& v, FurtherMetrics& metrics) {
   fields(v, metrics.means);
 }
 
-void fields(FieldVisitor& v, EvaluationEvent& event) {
+void fields(FieldVisitor& v, Evaluation& evaluation) {
   v.event("evaluation");
-  v("split", event.split, "The evaluated split.");
-  v("step", event.step, kSteps, "Steps done.");
-  v("epoch", event.epoch, "epochs", "Epochs done.");
-  v("loss", event.metrics.loss, "Mean loss of the samples.");
-  v("accuracy", event.metrics.accuracy, kShare, "Samples whose class is predicted right.");
-  v("accuracy_low", event.metrics.accuracy_interval.low, kShare,
+  v("split", evaluation.split, "The evaluated split.");
+  v("step", evaluation.step, kSteps, "Steps done.");
+  v("epoch", evaluation.epoch, "epochs", "Epochs done.");
+  v("loss", evaluation.metrics.loss, "Mean loss of the samples.");
+  v("accuracy", evaluation.metrics.accuracy, kShare, "Samples whose class is predicted right.");
+  v("accuracy_low", evaluation.metrics.accuracy_interval.low, kShare,
     "Lower end of the 95 % interval of the accuracy (Wilson).");
-  v("accuracy_high", event.metrics.accuracy_interval.high, kShare,
+  v("accuracy_high", evaluation.metrics.accuracy_interval.high, kShare,
     "Upper end of the 95 % interval of the accuracy (Wilson).");
-  FurtherMetrics further = find_further_metrics(event.metrics);
+  FurtherMetrics further = find_further_metrics(evaluation.metrics);
   fields(v, further);
-  v("count", event.metrics.count, kSamples, "Samples of the split.");
-  v("seconds", event.seconds, kSeconds, "Time of the evaluation.");
+  v("count", evaluation.metrics.count, kSamples, "Samples of the split.");
+  v("seconds", evaluation.seconds, kSeconds, "Time of the evaluation.");
 }
 
 void fields(FieldVisitor& v, CheckpointEvent& event) {
@@ -98,28 +100,42 @@ void fields(FieldVisitor& v, FinalMetrics& metrics) {
 }
 
 void fields(FieldVisitor& v, FinishedEvent& event) {
+  Finish& finish = event.finish;
+  std::vector<std::pair<std::string, FinalMetrics>> metrics;
+  for (const Evaluation& e : finish.evaluations) {
+    metrics.push_back({to_string(e.split), {e.metrics.loss, e.metrics.accuracy, e.metrics.count}});
+  }
+  std::optional<StepMeans> step_times;
+  if (!finish.times.empty()) step_times = make_step_means(finish.times, event.ranks);
+  std::vector<engine::DeviceUse> devices = finish.devices;
+  for (engine::DeviceUse& use : devices) {
+    for (std::optional<double>& mean : use.means) {
+      if (mean) mean = rounded(*mean, 9);
+    }
+  }
   v.event("finished");
   v("run", event.run, "The run folder.");
-  v("steps", event.steps, kSteps, "Steps of the run.");
-  v("total_seconds", event.total_seconds, kSeconds, "Sum of the times of the steps.");
-  v("wall_seconds", event.wall_seconds, kSeconds, "Time of training and evaluation.");
-  v("images_per_second", event.images_per_second, kImagesPerSecond,
+  v("steps", finish.steps, kSteps, "Steps of the run.");
+  v("total_seconds", finish.step_seconds, kSeconds, "Sum of the times of the steps.");
+  v("wall_seconds", finish.wall_seconds, kSeconds, "Time of training and evaluation.");
+  v("images_per_second", finish.images_per_second, kImagesPerSecond,
     "Global batch per mean time of a step.");
-  v("reason", event.reason, "Why the run ended.");
-  v("metrics", event.metrics, "Final metrics by split.");
-  v("parameters_sha256", event.parameters_sha256, "Hash of the parameters.");
+  v.derived("reason", to_string(finish.reason), "Why the run ended.");
+  v("metrics", metrics, "Final metrics by split.");
+  v("parameters_sha256", finish.parameters_sha256, "Hash of the parameters.");
   fields(v, event.rates);
-  v.when_present("best", event.best, "The best checkpoint.");
-  v.when_present("skipped_updates", event.skipped_updates, kSteps,
+  v.when_present("best", finish.best, "The best checkpoint.");
+  v.when_present("skipped_updates", finish.skipped_updates, kSteps,
                  "Steps whose float16 gradient overflowed.");
-  v.when_present("staleness", event.staleness,
+  v.when_present("staleness", finish.staleness,
                  "Staleness of the gradients, with parameter servers.");
-  v.when_present("input", event.input, "How training data was prefetched.");
-  v.when_present("step_times", event.step_times, "Mean times of a step.");
-  v.when_present("gap_seconds", event.gap_seconds, kSeconds, "Mean gap between steps on a device.");
-  v.when_present("devices", event.devices, "Telemetry of the devices of this process.");
-  v.when_present("energy_joules", event.energy_joules, "J", "Energy of all devices.");
-  v.when_present("joules_per_image", event.joules_per_image, "J",
+  v.when_present("input", finish.input, "How training data was prefetched.");
+  v.when_present("step_times", step_times, "Mean times of a step.");
+  v.when_present("gap_seconds", finish.gap_seconds, kSeconds,
+                 "Mean gap between steps on a device.");
+  v.when_present("devices", devices, "Telemetry of the devices of this process.");
+  v.when_present("energy_joules", finish.energy_joules, "J", "Energy of all devices.");
+  v.when_present("joules_per_image", finish.joules_per_image, "J",
                  "Energy per image that was trained on.");
 }
 
@@ -131,11 +147,20 @@ void fields(FieldVisitor& v, LineKeys& keys) {
 }
 
 void fields(FieldVisitor& v, TrackedEnd& end) {
-  v("steps", end.steps, kSteps, "Steps of the run.");
-  v("reason", end.reason, "Why the run ended.");
-  v("metrics", end.metrics, "Final metrics by split and name.");
-  v("parameters_sha256", end.parameters_sha256, "Hash of the parameters.");
-  v.when_present("best", end.best, "The best checkpoint.");
+  Finish& finish = end.finish;
+  using Named = std::vector<std::pair<std::string, double>>;
+  std::vector<std::pair<std::string, Named>> metrics;
+  for (const Evaluation& e : finish.evaluations) {
+    const auto named = engine::named_metrics(e.metrics);
+    metrics.emplace_back(to_string(e.split), Named(named.begin(), named.end()));
+  }
+  std::optional<BestCheckpoint> best = finish.best;
+  if (best) best->path.clear();
+  v("steps", finish.steps, kSteps, "Steps of the run.");
+  v.derived("reason", to_string(finish.reason), "Why the run ended.");
+  v("metrics", metrics, "Final metrics by split and name.");
+  v("parameters_sha256", finish.parameters_sha256, "Hash of the parameters.");
+  v.when_present("best", best, "The best checkpoint.");
 }
 
 }  // namespace trainer::results

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/spelling.h"
 #include "base/split.h"
 #include "results/field.h"
 #include "results/metrics.h"
@@ -55,13 +56,13 @@ struct FurtherMetrics {
 FurtherMetrics find_further_metrics(const engine::Metrics& metrics);
 void fields(FieldVisitor& v, FurtherMetrics& metrics);
 
-struct EvaluationEvent {
+struct Evaluation {
   Split split = Split::kValidation;
   std::int64_t step = 0;
   double epoch = 0, seconds = 0;
   engine::Metrics metrics;
 };
-void fields(FieldVisitor& v, EvaluationEvent& event);
+void fields(FieldVisitor& v, Evaluation& evaluation);
 
 struct CheckpointEvent {
   Path path;
@@ -83,23 +84,51 @@ struct FinalMetrics {
 };
 void fields(FieldVisitor& v, FinalMetrics& metrics);
 
-struct FinishedEvent {
-  Path run;
+enum class FinishReason {
+  kDone,
+  kAlreadyDone,  // resumed after its last step
+  kEarlyStop,    // requested by a hook
+  kInterrupted   // interrupted by a signal
+};
+constexpr auto spellings(FinishReason) {
+  using enum FinishReason;
+  return std::to_array<Spelling<FinishReason>>({{kDone, "done"},
+                                                {kAlreadyDone, "already done"},
+                                                {kEarlyStop, "early stop"},
+                                                {kInterrupted, "interrupted"}});
+}
+inline std::string to_string(FinishReason reason) { return std::string(spell(reason)); }
+
+// How a process has ended its part of a run.
+struct Finish {
   std::int64_t steps = 0;
-  double total_seconds = 0, wall_seconds = 0;
+  double wall_seconds = 0;  // time of this process's training, evaluation included
+  double step_seconds = 0;  // the sum of the steps' times
+  engine::StepTimes times;  // times of this process's steps
+  std::string input;        // describes how training data was prefetched; "" if unknown
+  double read_seconds = 0;  // mean time that one core takes to read a batch; 0 if unknown
+  // The global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
-  std::string reason;
-  std::vector<std::pair<std::string, FinalMetrics>> metrics;  // by split
+  FinishReason reason = FinishReason::kDone;
+  std::int64_t skipped_updates = 0;  // this process's steps whose float16 gradient overflowed
   std::string parameters_sha256;
-  FeatureRates rates;
+  std::vector<Evaluation> evaluations;  // the last one of each split
+  // The best checkpoint so far, if there is one.
   std::optional<BestCheckpoint> best;
-  std::int64_t skipped_updates = 0;
-  std::optional<Staleness> staleness;
-  std::string input;  // how training data was prefetched; "" if unknown
-  std::optional<StepMeans> step_times;
-  std::optional<double> gap_seconds;
+  std::optional<Staleness> staleness;  // set with parameter servers
+  // The devices of this process; empty where they are not measured. The energy is that of all of
+  // them together, evaluations included; per image, it is divided by the images that they trained
+  // on.
   std::vector<engine::DeviceUse> devices;
   std::optional<double> energy_joules, joules_per_image;
+  std::optional<double> gap_seconds;  // mean gap between steps on a device, where it has a clock
+};
+
+struct FinishedEvent {
+  Path run;
+  Finish finish;
+  FeatureRates rates;
+  std::vector<std::string> ranks;  // their names
 };
 void fields(FieldVisitor& v, FinishedEvent& event);
 
@@ -125,11 +154,7 @@ struct LineKeys {
 void fields(FieldVisitor& v, LineKeys& keys);
 
 struct TrackedEnd {
-  std::int64_t steps = 0;
-  std::string reason;
-  std::vector<std::pair<std::string, std::vector<std::pair<std::string, double>>>> metrics;
-  std::string parameters_sha256;
-  std::optional<BestCheckpoint> best;
+  Finish finish;
 };
 void fields(FieldVisitor& v, TrackedEnd& end);
 
