@@ -1,6 +1,9 @@
 #include "results/run_record.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/text.h"
 #include "results/read_json.h"
 #include "results/write_json.h"
 
@@ -16,6 +19,19 @@ void add_missing_keys(Json& json) {
   Json complete = to_json(T{});
   complete.update(json);
   json = std::move(complete);
+}
+
+// Makes all texts and keys printable.
+void make_printable(Json& json) {
+  if (json.is_string()) json = printable(json.get<std::string>());
+  if (json.is_array()) std::ranges::for_each(json, make_printable);
+  if (!json.is_object()) return;
+  Json shown = Json::object();
+  for (const auto& item : json.items()) {
+    make_printable(item.value());
+    shown[printable(item.key())] = std::move(item.value());
+  }
+  json = std::move(shown);
 }
 
 }  // namespace
@@ -97,10 +113,11 @@ void fields(FieldVisitor& v, RunRecord& record) {
   v.when_present("finished", record.finished, "The end of a run that has ended by itself.");
 }
 
-std::optional<RunRecord> read_run_record(const Path& run) {
+std::optional<RunRecord> read_run_record(const Path& run, RecordTexts texts) {
   const JsonSource source{(run / kRunRecordFile).string(), ""};
   std::optional<Json> json = read_json_file(source);
   if (!json) return std::nullopt;
+  if (texts == RecordTexts::kPrintable) make_printable(*json);
   add_missing_keys<RunRecord>(*json);
   for (Json& session : (*json)["sessions"]) add_missing_keys<RunSession>(session);
   const auto finished = json->find("finished");

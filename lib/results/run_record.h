@@ -90,8 +90,11 @@ struct RunRecord {
 };
 void fields(FieldVisitor& v, RunRecord& record);
 
+// Printable texts can be shown on a terminal or a page (base/text.h).
+enum class RecordTexts { kAsStored, kPrintable };
 // Returns run.json of a run folder, or nothing without a file. Throws DataError for a damaged one.
-std::optional<RunRecord> read_run_record(const Path& run);
+std::optional<RunRecord> read_run_record(const Path& run,
+                                         RecordTexts texts = RecordTexts::kAsStored);
 // Returns the record, or nothing without a file and for a damaged one.
 std::optional<RunRecord> find_run_record(const Path& run);
 // Returns the steps of a run that is recorded as finished; nothing for another.

@@ -48,7 +48,7 @@ std::optional<RunValue> find_run_value(const results::RunFiles& run) {
   if (run.best) return RunValue{run.best->metric, run.best->value, run.best->step, true};
   const std::optional<Split> split = results::scored_split(run);
   if (!split) return std::nullopt;
-  const results::SplitResult& result = run.finished->splits.at(*split);
+  const results::SplitResult& result = run.results.at(*split);
   const bool has_accuracy = std::isfinite(result.accuracy);
   return RunValue{concat(to_string(*split), has_accuracy ? "/accuracy" : "/loss"),
                   has_accuracy ? result.accuracy : result.loss, run.finished->steps, false};
@@ -83,17 +83,15 @@ RunRow read_row(const Path& folder) {
     row.started = run.started;
     row.name = run.name;
     row.state = checkpoint::is_in_use(folder) ? "running"
-                : run.finished                ? printable(run.finished->reason)
+                : run.finished                ? run.finished->reason
                                               : "not finished";
     row.wall_seconds = run.wall_seconds;
     row.value = find_run_value(run);
     row.data = results::find_data_name(run.config);
-    for (const results::RunFiles::SplitSize& split : run.splits) {
-      if (split.split == Split::kTrain) row.training_samples = split.samples;
+    for (const auto& [name, size] : run.splits) {
+      if (name == to_string(Split::kTrain)) row.training_samples = size.samples;
     }
-    for (const auto& [what, text] : run.origin) {
-      if (what == "device") row.device = text;
-    }
+    row.device = run.device;
   } catch (const Error& error) {
     row.state = "damaged";
     row.error = error.what();

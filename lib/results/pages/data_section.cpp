@@ -12,8 +12,8 @@ constexpr std::size_t kClassesShown = 60;
 Table sizes_table(const RunFiles& run) {
   Table table({"split", "samples", "smallest class", "largest class", "classes without a sample"},
               NumbersFrom{1}, "Samples of every split");
-  for (const RunFiles::SplitSize& split : run.splits) {
-    std::vector<std::string> row{to_string(split.split), grouped(split.samples)};
+  for (const auto& [name, split] : run.splits) {
+    std::vector<std::string> row{name, grouped(split.samples)};
     if (split.classes.empty()) {
       row.insert(row.end(), 3, "-");
     } else {
@@ -30,17 +30,17 @@ Table sizes_table(const RunFiles& run) {
 // Returns a column per split whose classes are known; nothing for too many classes.
 std::optional<Table> class_counts_table(const RunFiles& run) {
   std::vector<std::string> header{"class"};
-  std::vector<const RunFiles::SplitSize*> known;
-  for (const RunFiles::SplitSize& split : run.splits) {
+  std::vector<const SplitSize*> known;
+  for (const auto& [name, split] : run.splits) {
     if (split.classes.size() != run.classes.size()) continue;
     known.push_back(&split);
-    header.push_back(to_string(split.split));
+    header.push_back(name);
   }
   if (known.empty() || run.classes.empty() || run.classes.size() > kClassesShown) return {};
   Table table(std::move(header), NumbersFrom{1}, "Samples of every class");
   for (std::size_t i = 0; i < run.classes.size(); ++i) {
     std::vector<std::string> row{run.classes[i]};
-    for (const RunFiles::SplitSize* split : known) row.push_back(grouped(split->classes[i]));
+    for (const SplitSize* split : known) row.push_back(grouped(split->classes[i]));
     table.add(std::move(row));
   }
   return table;

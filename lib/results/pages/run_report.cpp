@@ -109,7 +109,7 @@ Table results_table(const RunFiles& run) {
   if (run.finished) {
     if (run.best)
       add("last checkpoint", concat("step ", run.finished->steps, ", with these metrics"));
-    for (const auto& [split, result] : run.finished->splits) {
+    for (const auto& [split, result] : run.results) {
       std::string value = "loss " + fixed(result.loss, 4);
       if (std::isfinite(result.accuracy)) {
         const engine::Interval interval = engine::wilson(result.correct, result.count);
@@ -162,7 +162,7 @@ double find_auc(const RunFiles& run, Split split, std::int64_t step) {
 std::optional<ShownResult> find_shown_result(const RunFiles& run, const Mistakes& mistakes) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return std::nullopt;
-  const SplitResult& last = run.finished->splits.at(*split);
+  const SplitResult& last = run.results.at(*split);
   if (!mistakes.result || parse_split(mistakes.split) != split) {
     const std::int64_t step = run.finished->steps;
     return ShownResult{*split, last, step, concat("the last checkpoint, step ", step),
@@ -184,8 +184,8 @@ std::string describe_result(const RunFiles& run, const std::optional<ShownResult
                            to_string(shown->split), ' ', name_samples(run), ')'));
   }
   if (!run.classes.empty()) parts.push_back(concat(run.classes.size(), " classes"));
-  for (const RunFiles::SplitSize& size : run.splits) {
-    if (size.split == Split::kTrain) {
+  for (const auto& [name, size] : run.splits) {
+    if (name == to_string(Split::kTrain)) {
       parts.push_back(concat(grouped(size.samples), " training ", name_samples(run)));
     }
   }

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "config/config.h"
 #include "results/read_json.h"
-#include "results/run_record.h"
 
 namespace trainer::results {
 namespace {
@@ -171,23 +170,11 @@ void read_ledger(const Path& path, RunFiles& run) {
   }
 }
 
-Finished read_finished(const FinishedRun& end) {
-  Finished finished;
-  finished.steps = end.steps;
-  finished.reason = printable(end.reason);
-  finished.parameters_sha256 = printable(end.parameters_sha256);
-  finished.rates = end.rates;
-  for (const auto& [name, metrics] : end.metrics) {
-    if (const auto split = parse_split(name)) finished.splits[*split] = read_split(metrics);
-  }
-  return finished;
-}
-
 void read_step_times(const StepMeans& times, RunFiles& run) {
   std::vector<engine::RankTimes> means;
   run.ranks.clear();
   for (const RankMeans& rank : times.ranks) {
-    run.ranks.push_back(printable(rank.name));
+    run.ranks.push_back(rank.name);
     means.push_back(rank.times);
   }
   run.step_times.add(means, times.steps);
@@ -195,18 +182,17 @@ void read_step_times(const StepMeans& times, RunFiles& run) {
 
 // Reads when and with which command the run was started.
 void read_start(const RunSession& session, RunFiles& run) {
-  run.started = printable(session.started);
-  std::vector<std::string> words;
-  for (const std::string& word : session.command) words.push_back(printable(word));
+  run.started = session.started;
+  std::vector<std::string> words = session.command;
   // The folder of the program does not matter.
   if (!words.empty()) words.front() = Path(words.front()).filename().string();
   run.command = join(words, " ");
 }
 
-void read_sessions(const std::vector<RunSession>& sessions, RunFiles& run) {
+void read_sessions(RunFiles& run) {
   double joules = 0, images = 0;
-  for (const RunSession& session : sessions) {
-    if (++run.sessions == 1) read_start(session, run);
+  if (!run.sessions.empty()) read_start(run.sessions.front(), run);
+  for (const RunSession& session : run.sessions) {
     const double energy = session.energy_joules.value_or(kNone);
     joules += energy;
     images += energy / session.joules_per_image.value_or(kNone);
@@ -215,43 +201,19 @@ void read_sessions(const std::vector<RunSession>& sessions, RunFiles& run) {
     if (session.step_times) read_step_times(*session.step_times, run);
   }
   if (std::isfinite(images) && images > 0) run.joules_per_image = joules / images;
-  if (run.sessions > 0 && !std::isnan(joules)) run.energy_joules = joules;
+  if (!run.sessions.empty() && !std::isnan(joules)) run.energy_joules = joules;
 }
 
-void read_record(const RunRecord& record, RunFiles& run) {
-  run.name = printable(record.name);
-  for (const auto& [name, text] :
-       std::initializer_list<std::pair<const char*, std::string>>{{"program", record.program},
-                                                                  {"compiler", record.compiler},
-                                                                  {"libc", record.libc},
-                                                                  {"host", record.host},
-                                                                  {"processor", record.processor},
-                                                                  {"device", record.device},
-                                                                  {"training data", record.data}}) {
-    run.origin.emplace_back(name, printable(text));
+// Sets what follows from the record.
+void read_record(RunFiles& run) {
+  run.origin = {{"program", run.program},   {"compiler", run.compiler},   {"libc", run.libc},
+                {"host", run.host},         {"processor", run.processor}, {"device", run.device},
+                {"training data", run.data}};
+  read_sessions(run);
+  if (!run.finished) return;
+  for (const auto& [name, metrics] : run.finished->metrics) {
+    if (const auto split = parse_split(name)) run.results[*split] = read_split(metrics);
   }
-  run.model = printable(record.model);
-  run.on_cpu = record.on_cpu;
-  run.price_per_hour = record.price_per_hour;
-  for (const std::string& name : record.classes) run.classes.push_back(printable(name));
-  run.replicas = record.replicas;
-  run.global_batch = record.global_batch;
-  run.steps_per_epoch = record.steps_per_epoch;
-  run.total_steps = record.total_steps;
-  for (const auto& [what, bytes] : record.memory) run.memory.emplace_back(printable(what), bytes);
-  for (const auto& [name, size] : record.splits) {
-    if (const auto split = parse_split(name)) {
-      run.splits.push_back({*split, size.samples, size.classes});
-    }
-  }
-  for (Notice notice : record.data_notices) {
-    notice.text = printable(notice.text);
-    run.data_notices.push_back(std::move(notice));
-  }
-  read_sessions(record.sessions, run);
-  run.best = record.best;
-  if (run.best) run.best->metric = printable(run.best->metric);
-  if (record.finished) run.finished = read_finished(*record.finished);
 }
 
 // Returns the metrics of a split at the step of the best checkpoint, if that is of this split.
@@ -275,16 +237,17 @@ std::optional<SplitResult> read_best_result(const RunFiles& run, Split split, st
 }  // namespace
 
 RunFiles read_run(const Path& folder) {
-  RunFiles run;
-  run.folder = folder;
-  const std::optional<RunRecord> record = read_run_record(folder);
+  std::optional<RunRecord> record = read_run_record(folder, RecordTexts::kPrintable);
   if (!record) {
     throw DataError(
         folder.string(),
         "holds no run.json: expected the folder of a run, as `trainer train` leaves it");
   }
+  RunFiles run;
+  static_cast<RunRecord&>(run) = *std::move(record);
+  run.folder = folder;
   try {
-    read_record(*record, run);
+    read_record(run);
   } catch (const std::range_error& error) {
     throw DataError((folder / kRunRecordFile).string(), "is damaged: ", error.what());
   }
@@ -335,7 +298,7 @@ double images_per_second(const RunFiles& run) {
 std::optional<Split> scored_split(const RunFiles& run) {
   if (!run.finished) return std::nullopt;
   for (const Split split : {Split::kTest, Split::kValidation}) {
-    if (run.finished->splits.contains(split)) return split;
+    if (run.results.contains(split)) return split;
   }
   return std::nullopt;
 }
@@ -347,7 +310,7 @@ const char* to_string(ScoredCheckpoint checkpoint) {
 std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return std::nullopt;
-  const SplitResult& last = run.finished->splits.at(*split);
+  const SplitResult& last = run.results.at(*split);
   if (preferred == ScoredCheckpoint::kBest) {
     if (const auto best = read_best_result(run, *split, last.count)) {
       return ScoredResult{*split, ScoredCheckpoint::kBest, *best};

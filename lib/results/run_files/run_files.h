@@ -10,13 +10,11 @@
 #include <vector>
 
 #include "base/files/files.h"
-#include "base/notice.h"
 #include "base/split.h"
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/multi_label.h"
 #include "engine/step_times.h"
-#include "results/metrics.h"
-#include "results/step_times.h"
+#include "results/run_record.h"
 
 namespace trainer::results {
 
@@ -39,28 +37,15 @@ struct SplitResult {
   engine::MultiLabelMetrics multi_label = {};  // empty unless samples have several labels
 };
 
-struct Finished {
-  std::int64_t steps = 0;
-  std::string reason;
-  std::map<Split, SplitResult, std::greater<>> splits;  // test, validation, train
-  std::string parameters_sha256;
-  FeatureRates rates;
-};
-
-struct RunFiles {
+// The record of a run, whose texts can be printed, and its other files.
+struct RunFiles : RunRecord {
   Path folder;
-  std::string name;
+  std::map<Split, SplitResult, std::greater<>> results;  // set once finished
   // The origin of the run, by a name for the user: "program", "compiler", "libc", "host",
   // "processor", "device", "training data".
   std::vector<std::pair<std::string, std::string>> origin;
-  bool on_cpu = true;
-  std::optional<double> price_per_hour;
-  std::vector<std::string> classes;
-  std::int64_t replicas = 1, global_batch = 0, steps_per_epoch = 0, total_steps = 0;
-  std::int64_t sessions = 0;  // processes that trained it, one after the other
   std::string started;      // the first session's start, in UTC: "2026-11-27T00:06:12.250Z"; or ""
   std::string command;      // command of the first session; "" if unknown
-  std::string model;        // the backbone, the layers and the parameters; "" if unknown
   double wall_seconds = 0;  // the sum over all sessions
   std::int64_t peak_memory_bytes = 0;  // memory of the host, the largest of the sessions
   engine::StepTimes step_times;        // the sessions that have them; empty without such a session
@@ -68,21 +53,9 @@ struct RunFiles {
   // The energy of the devices in all sessions, in total and per training image; nothing unless each
   // session measured it.
   std::optional<double> energy_joules, joules_per_image;
-  // Samples of the splits, in the order train, validation, test.
-  struct SplitSize {
-    Split split = Split::kTrain;
-    std::int64_t samples = 0;
-    std::vector<std::int64_t> classes;  // samples of each class; empty if run.json lacks them
-  };
-  std::vector<SplitSize> splits;
-  std::vector<Notice> data_notices;  // what the run printed about its data at its start
-  // Bytes that the model takes on a device, by what for.
-  std::vector<std::pair<std::string, std::int64_t>> memory;
   // Measurements of its devices: (step, value) by column of metrics.csv, e.g.
   // "gpu0_utilization".
   std::map<std::string, std::vector<std::pair<double, double>>> devices;
-  std::optional<BestCheckpoint> best;
-  std::optional<Finished> finished;                         // set when the run has ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;
   std::vector<LedgerRow> ledger;                   // empty with run.ledger: false

@@ -51,7 +51,7 @@ TEST_CASE("run report: several labels have their metrics and counts") {
   RunFiles run;
   run.classes = {"edema", "mass & co"};
   run.finished.emplace();
-  SplitResult& result = run.finished->splits[Split::kValidation];
+  SplitResult& result = run.results[Split::kValidation];
   result.accuracy = std::nan("");
   result.multi_label.samples = 10;
   result.multi_label.exact = 6;
@@ -74,7 +74,7 @@ TEST_CASE("run report: confusion matrix has counts of every cell and scores of e
   RunFiles run;
   run.classes = {"cat"};  // fewer names than classes
   run.finished.emplace();
-  SplitResult& result = run.finished->splits[Split::kTest];
+  SplitResult& result = run.results[Split::kTest];
   result.classes = {{7, 6, 5}, {4, 5, 3}};
   result.confusions = {{0, 1, 2}, {1, 0, 1}};
   run.finished->steps = 60;
@@ -103,10 +103,10 @@ TEST_CASE("run report: confusion matrix has counts of every cell and scores of e
 TEST_CASE("run report has a headline in plain words for the checkpoint that was evaluated") {
   RunFiles run;
   run.classes = {"cat", "dog", "cow"};
-  run.splits = {{Split::kTrain, 3454, {}}, {Split::kValidation, 863, {}}};
+  run.splits = {{"train", {3454, {}}}, {"validation", {863, {}}}};
   run.finished.emplace();
   run.finished->steps = 60;
-  SplitResult& last = run.finished->splits[Split::kValidation];
+  SplitResult& last = run.results[Split::kValidation];
   last.count = 863;
   last.correct = 500;
   last.accuracy = 500.0 / 863;
@@ -206,8 +206,7 @@ TEST_CASE("run report: the splits have their smallest and largest class") {
   RunFiles run;
   run.folder = "nowhere";
   run.classes = {"cat", "dog & co"};
-  run.splits = {
-      {Split::kTrain, 1500, {1000, 500}}, {Split::kTest, 7, {7, 0}}, {Split::kValidation, 3, {}}};
+  run.splits = {{"train", {1500, {1000, 500}}}, {"test", {7, {7, 0}}}, {"validation", {3, {}}}};
   const std::string page = render_page(run);
   CHECK(
       contains(page,

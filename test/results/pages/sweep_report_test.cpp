@@ -42,7 +42,7 @@ TEST_CASE("sweep curves are those of validation, or else of the split that was s
     point.point = {name, {{"seed", name}}, {}};
     RunFiles run;
     run.finished.emplace();
-    run.finished->splits[Split::kTest].accuracy = 0.5;
+    run.results[Split::kTest].accuracy = 0.5;
     for (const Split split : splits) {
       MetricsRow row;
       row.split = split;
@@ -86,8 +86,8 @@ TEST_CASE(
     point.point = {concat("learning_rate=", rate), row.values, {}};
     RunFiles run;
     run.finished.emplace();
-    run.finished->splits[Split::kTest].accuracy = accuracy;
-    run.finished->splits[Split::kTest].loss = 1 - accuracy;
+    run.results[Split::kTest].accuracy = accuracy;
+    run.results[Split::kTest].loss = 1 - accuracy;
     for (const std::int64_t epoch : {1, 2}) {
       MetricsRow metrics;
       metrics.split = Split::kTest;

@@ -36,7 +36,7 @@ TEST_CASE("read_run reads times, throughput and cost from the ledger") {
   CHECK(*cost(run, 10) == doctest::Approx(0.02));  // two devices
   REQUIRE(run.finished);
   CHECK(scored_split(run) == Split::kTest);
-  CHECK(run.finished->splits.at(Split::kTest).correct == 90);
+  CHECK(run.results.at(Split::kTest).correct == 90);
 }
 
 TEST_CASE("images_per_second counts only the steps that use cached features in a run with them") {
@@ -121,10 +121,10 @@ TEST_CASE("read_run reads metrics of GPUs, the splits and the memory") {
   CHECK(run.devices.at("gpu0_utilization") == DevicePoints{{1, 0.25}, {3, 0.75}});
   CHECK(run.devices.at("gpu12_memory_bytes") == DevicePoints{{3, 1024}});
   REQUIRE(run.splits.size() == 2);
-  CHECK(run.splits[0].split == Split::kTrain);
-  CHECK(run.splits[0].samples == 30);
-  CHECK(run.splits[0].classes == std::vector<std::int64_t>{10, 20});
-  CHECK(run.splits[1].classes.empty());
+  CHECK(run.splits[0].first == "train");
+  CHECK(run.splits[0].second.samples == 30);
+  CHECK(run.splits[0].second.classes == std::vector<std::int64_t>{10, 20});
+  CHECK(run.splits[1].second.classes.empty());
   CHECK(run.memory[0] == std::pair<std::string, std::int64_t>{"gradients", 5});
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("run files: a confusion matrix has counts by class and the largest con
   test::write_run(folder.path(), {});
   set_confusion(folder.path(), "[[5, 0, 2], [1, 6, 0], [0, 4, 0]]");
   const RunFiles run = read_run(folder.path());
-  const SplitResult& result = run.finished->splits.at(Split::kTest);
+  const SplitResult& result = run.results.at(Split::kTest);
   REQUIRE(result.classes.size() == 3);
   CHECK(result.classes[0].support == 7);
   CHECK(result.classes[0].predicted == 6);
@@ -183,7 +183,7 @@ TEST_CASE("run files: the error of a crafted confusion matrix names run.json") {
       read_run(folder.path()),
       doctest::Contains("the confusion matrix has 2 rows, and row 1 has 3 numbers"), DataError);
   set_confusion(folder.path(), "[]");
-  CHECK(read_run(folder.path()).finished->splits.at(Split::kTest).classes.empty());
+  CHECK(read_run(folder.path()).results.at(Split::kTest).classes.empty());
 }
 
 TEST_CASE("run files: counts by class and top confusions of many classes are checked") {
@@ -197,7 +197,7 @@ TEST_CASE("run files: counts by class and top confusions of many classes are che
     test["class_counts"] = test::Json::parse(counts);
     test["top_confusions"] = test::Json::parse(top);
     write_file_atomic(folder.path() / "run.json", changed.dump());
-    return read_run(folder.path()).finished->splits.at(Split::kTest);
+    return read_run(folder.path()).results.at(Split::kTest);
   };
   const char* counts = R"({"support":[4,5],"predicted":[3,6],"correct":[2,4]})";
   const SplitResult result = read_with(counts, "[[0,1,2],[1,0,1]]");
@@ -250,7 +250,7 @@ TEST_CASE("read_run reads the run.json of an older version, which lacks keys") {
   record["sessions"][0].erase("peak_memory_bytes");
   write_file_atomic(folder.path() / "run.json", record.dump());
   const RunFiles run = read_run(folder.path());
-  CHECK(run.sessions == 1);
+  CHECK(run.sessions.size() == 1);
   CHECK(run.peak_memory_bytes == 0);
   CHECK(run.finished);
 }
