@@ -57,9 +57,15 @@ void Table::add(std::vector<std::string> row) {
   rows_.push_back(std::move(row));
 }
 
-void Table::remove_last_column() {
-  right_.pop_back();
-  for (std::vector<std::string>& row : rows_) row.pop_back();
+std::size_t Table::fit_columns(std::optional<int> width, std::size_t min_columns) {
+  std::size_t removed = 0;
+  while (width && this->width() > static_cast<std::size_t>(*width) &&
+         header().size() > min_columns) {
+    right_.pop_back();
+    for (std::vector<std::string>& row : rows_) row.pop_back();
+    ++removed;
+  }
+  return removed;
 }
 
 std::vector<std::size_t> Table::column_widths() const {

@@ -27,7 +27,9 @@ class Table {
     align_right_from(static_cast<std::size_t>(numbers));
   }
   void add(std::vector<std::string> row);
-  void remove_last_column();
+  // Removes columns from the right until the widest line has at most `width` characters, if that is
+  // given, but keeps the first `min_columns`. Returns how many it has removed.
+  std::size_t fit_columns(std::optional<int> width, std::size_t min_columns);
 
   const std::string& caption() const { return caption_; }
   const std::vector<std::string>& header() const { return rows_.front(); }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <ostream>
 #include <set>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -129,23 +128,6 @@ std::string describe_data(const RunRow& row) {
   return row.training_samples > 0 ? concat(row.data, " (", row.training_samples, ")") : row.data;
 }
 
-// Returns the table as text. The size of the checkpoints is aligned to the right.
-std::string print_table(const std::vector<std::vector<std::string>>& rows) {
-  constexpr std::size_t kSizeColumn = 6;
-  const bool has_size = rows.front().size() > kSizeColumn;
-  Table table(rows.front(), has_size ? std::vector{kSizeColumn} : std::vector<std::size_t>{});
-  for (std::size_t i = 1; i < rows.size(); ++i) table.add(rows[i]);
-  std::ostringstream out;
-  table.print(out);
-  return out.str();
-}
-
-std::size_t longest_line(const std::string& text) {
-  std::size_t longest = 0;
-  for (const std::string& line : split_text(text, '\n')) longest = std::max(longest, line.size());
-  return longest;
-}
-
 void remove_old(OldCheckpoints& old) {
   try {
     const checkpoint::RunLock lock(old.folder);
@@ -186,20 +168,15 @@ void print_runs(const std::vector<RunRow>& runs, std::optional<int> columns, std
     return;
   }
   constexpr std::size_t kMinCells = 4;  // the run, its start, state and value
-  std::vector<std::vector<std::string>> table{
-      {"run", "started (UTC)", "state", "best value", "data (images)", "device", "MB"}};
+  Table table({"run", "started (UTC)", "state", "best value", "data (images)", "device", "MB"},
+              {6});
   for (const RunRow& run : runs) {
-    table.push_back({printable(run.folder.string()), shorten_time(run.started), run.state,
-                     describe_value(run), describe_data(run), shorten_device(run.device),
-                     format_megabytes(run.checkpoint_bytes)});
+    table.add({printable(run.folder.string()), shorten_time(run.started), run.state,
+               describe_value(run), describe_data(run), shorten_device(run.device),
+               format_megabytes(run.checkpoint_bytes)});
   }
-  std::string text = print_table(table);
-  while (columns && longest_line(text) > static_cast<std::size_t>(*columns) &&
-         table.front().size() > kMinCells) {
-    for (std::vector<std::string>& row : table) row.pop_back();
-    text = print_table(table);
-  }
-  out << text;
+  table.fit_columns(columns, kMinCells);
+  table.print(out);
   for (const RunRow& run : runs) {
     if (!run.error.empty()) out << "damaged: " << printable(run.error) << '\n';
   }

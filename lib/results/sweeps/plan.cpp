@@ -1,19 +1,15 @@
 #include "results/sweeps/plan.h"
 
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
-#include "base/formats/json.h"
-#include "base/formats/json_member.h"
 #include "base/text.h"
 #include "checkpoint/run_links.h"
+#include "results/read_json.h"
+#include "results/write_json.h"
 
 namespace trainer::results {
 namespace {
-
-using PlanJson = nlohmann::ordered_json;
 
 // A finished run counts for a point only if it was made as the point would be made now.
 void check_same_config(const SweepPlan& plan, const Point& point, const Path& folder) {
@@ -30,6 +26,11 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
 }
 
 }  // namespace
+
+static void fields(FieldVisitor& v, Axis& axis) {
+  v("key", axis.key, "The key of the config.");
+  v("values", axis.values, "Its values, as YAML.");
+}
 
 config::Environment make_environment(const SweepPlan& plan, const Point& point) {
   config::Environment environment = plan.environment;
@@ -84,39 +85,30 @@ void write_plan(const SweepPlan& plan) {
   }
   check_runs(plan);
   std::filesystem::create_directories(plan.folder);
-  PlanJson json{{"name", plan.name}, {"config", plan.config}};
-  json["axes"] = PlanJson::array();
-  for (const Axis& axis : plan.axes) {
-    json["axes"].push_back({{"key", axis.key}, {"values", axis.values}});
-  }
-  write_file_atomic(file, to_json_line(json) + "\n");
+  write_file_atomic(file, to_line(plan));
+}
+
+void fields(FieldVisitor& v, SweepPlan& plan) {
+  v("name", plan.name, "The name in the config.");
+  v("config", plan.config, "The path of the config.");
+  v("axes", plan.axes, "The keys that take several values.");
 }
 
 SweepPlan read_plan(const Path& folder) {
-  const Path file = folder / "sweep.json";
-  SweepPlan plan;
-  plan.folder = folder;
-  try {
-    const PlanJson json = PlanJson::parse(read_text_file(file));
-    plan.name = read_member<std::string>(json, "name");
-    plan.config = read_member<std::string>(json, "config");
-    for (const PlanJson& axis : member(json, "axes")) {
-      plan.axes.push_back({read_member<std::string>(axis, "key"),
-                           read_member<std::vector<std::string>>(axis, "values")});
-      if (plan.axes.back().values.empty()) throw std::range_error("values is an empty list");
-    }
-  } catch (const PlanJson::exception& error) {
-    throw DataError(file.string(), "is not what a sweep has written: ", describe_json_error(error));
-  } catch (const std::range_error& error) {
-    throw DataError(file.string(), "is not what a sweep has written: ", error.what());
+  const std::string file = (folder / "sweep.json").string();
+  std::optional<SweepPlan> plan = read_result<SweepPlan>({file, ""});
+  if (!plan) throw DataError(file, "does not exist");
+  plan->folder = folder;
+  for (const Axis& axis : plan->axes) {
+    if (axis.values.empty()) throw DataError(file, "is damaged: values is an empty list");
   }
   constexpr std::int64_t kMaxStoredPoints = 1'000'000;
   try {
-    plan.points = make_points(plan.axes, kMaxStoredPoints);
+    plan->points = make_points(plan->axes, kMaxStoredPoints);
   } catch (const ConfigError& error) {
-    throw DataError(file.string(), "is not what a sweep has written: ", error.what());
+    throw DataError(file, "is damaged: ", error.what());
   }
-  return plan;
+  return *std::move(plan);
 }
 
 }  // namespace trainer::results

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "results/field.h"
 #include "results/sweeps/grid.h"
 
 namespace trainer::results {
@@ -31,6 +32,8 @@ void check_runs(const SweepPlan& plan);
 // Writes sweep.json. Throws a ConfigError for a folder that holds files but no sweep, and for one
 // that has a run of another config in the place of a point.
 void write_plan(const SweepPlan& plan);
+// The keys of sweep.json.
+void fields(FieldVisitor& v, SweepPlan& plan);
 // The points, axes and name that sweep.json has. Throws DataError.
 SweepPlan read_plan(const Path& folder);
 

@@ -11,24 +11,6 @@
 
 namespace trainer::results {
 
-const char* to_string(PointState::Kind kind) {
-  switch (kind) {
-    case PointState::Kind::kFinished:
-      return "finished";
-    case PointState::Kind::kSkipped:
-      return "finished earlier";
-    case PointState::Kind::kFailed:
-      return "failed";
-    case PointState::Kind::kDamaged:
-      return "damaged";
-    case PointState::Kind::kStopped:
-      return "stopped";
-    case PointState::Kind::kNotStarted:
-      return "not started";
-  }
-  throw std::logic_error("a state without a name");
-}
-
 int find_exit_code(const std::vector<PointState>& points) {
   int code = kExitOk;
   for (const PointState& point : points) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/spelling.h"
 #include "results/run_files/run_files.h"
 #include "results/sweeps/plan.h"
 
@@ -26,7 +27,16 @@ struct PointState {
   bool is_done() const { return kind == Kind::kFinished || kind == Kind::kSkipped; }
   bool has_failed() const { return kind == Kind::kFailed || kind == Kind::kDamaged; }
 };
-const char* to_string(PointState::Kind kind);  // "finished", "finished earlier", "failed", ...
+constexpr auto spellings(PointState::Kind) {
+  using enum PointState::Kind;
+  return std::to_array<Spelling<PointState::Kind>>({{kFinished, "finished"},
+                                                    {kSkipped, "finished earlier"},
+                                                    {kFailed, "failed"},
+                                                    {kDamaged, "damaged"},
+                                                    {kStopped, "stopped"},
+                                                    {kNotStarted, "not started"}});
+}
+inline std::string to_string(PointState::Kind kind) { return std::string(spell(kind)); }
 
 // Returns the exit code of a sweep: that of an interruption if points are left for later, else that
 // of the first point that failed, else kExitOk.

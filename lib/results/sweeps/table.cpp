@@ -138,13 +138,7 @@ Table make_table(const Summary& summary, const std::vector<std::size_t>& rows) {
 
 void print_table(const Summary& summary, std::optional<int> columns, std::ostream& out) {
   Table table = make_table(summary, list_rows(summary));
-  const std::size_t min_columns = summary.keys.size() + 1;
-  std::size_t left_out = 0;
-  while (columns && table.width() > static_cast<std::size_t>(*columns) &&
-         table.header().size() > min_columns) {
-    table.remove_last_column();
-    ++left_out;
-  }
+  const std::size_t left_out = table.fit_columns(columns, summary.keys.size() + 1);
   table.print(out);
   if (left_out > 0) {
     out << left_out << (left_out == 1 ? " column is" : " columns are")
