@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "base/error.h"
@@ -18,6 +19,37 @@ double load(const std::uint8_t* at) {
   return static_cast<double>(value);
 }
 
+double load_bool(const std::uint8_t* at) { return *at == 0 ? 0 : 1; }
+
+// The types of elements, in the order of Element.
+struct ElementType {
+  std::size_t bytes;
+  double (*load)(const std::uint8_t* at);
+  std::string_view npy;
+  std::uint8_t idx;  // 0: IDX files do not have the type
+};
+constexpr ElementType kTypes[] = {{1, load_bool, "b1", 0},
+                                  {1, load<std::uint8_t>, "u1", 0x08},
+                                  {1, load<std::int8_t>, "i1", 0x09},
+                                  {2, load<std::uint16_t>, "u2", 0},
+                                  {2, load<std::int16_t>, "i2", 0x0B},
+                                  {4, load<std::uint32_t>, "u4", 0},
+                                  {4, load<std::int32_t>, "i4", 0x0C},
+                                  {8, load<std::uint64_t>, "u8", 0},
+                                  {8, load<std::int64_t>, "i8", 0},
+                                  {4, load<float>, "f4", 0x0D},
+                                  {8, load<double>, "f8", 0x0E}};
+
+const ElementType& type_of(Element element) { return kTypes[static_cast<std::size_t>(element)]; }
+
+// Returns the element whose type has this value of the member.
+template <class T>
+std::optional<Element> find_element(T ElementType::*member, const T& value) {
+  const auto* found = std::ranges::find(kTypes, value, member);
+  if (found == std::end(kTypes)) return std::nullopt;
+  return static_cast<Element>(found - kTypes);
+}
+
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
 
 }  // namespace
@@ -30,25 +62,14 @@ Buffer::Buffer(std::size_t size) : size_(size) {
   if (alignment == kHugePage) ::madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // may fail
 }
 
-std::size_t size_of(Element element) {
-  switch (element) {
-    case Element::kBool:
-    case Element::kU8:
-    case Element::kI8:
-      return 1;
-    case Element::kU16:
-    case Element::kI16:
-      return 2;
-    case Element::kU32:
-    case Element::kI32:
-    case Element::kF32:
-      return 4;
-    case Element::kU64:
-    case Element::kI64:
-    case Element::kF64:
-      return 8;
-  }
-  return 0;
+std::size_t size_of(Element element) { return type_of(element).bytes; }
+
+std::optional<Element> find_npy_element(std::string_view name) {
+  return find_element(&ElementType::npy, name);
+}
+
+std::optional<Element> find_idx_element(std::uint8_t code) {
+  return code == 0 ? std::nullopt : find_element(&ElementType::idx, code);
 }
 
 bool is_float(Element element) { return element == Element::kF32 || element == Element::kF64; }
@@ -60,32 +81,8 @@ std::int64_t Array::count() const {
 }
 
 double Array::at(std::int64_t i) const {
-  const std::uint8_t* p = bytes() + static_cast<std::size_t>(i) * size_of(element);
-  switch (element) {
-    case Element::kBool:
-      return *p == 0 ? 0 : 1;
-    case Element::kU8:
-      return *p;
-    case Element::kI8:
-      return load<std::int8_t>(p);
-    case Element::kU16:
-      return load<std::uint16_t>(p);
-    case Element::kI16:
-      return load<std::int16_t>(p);
-    case Element::kU32:
-      return load<std::uint32_t>(p);
-    case Element::kI32:
-      return load<std::int32_t>(p);
-    case Element::kU64:
-      return load<std::uint64_t>(p);
-    case Element::kI64:
-      return load<std::int64_t>(p);
-    case Element::kF32:
-      return load<float>(p);
-    case Element::kF64:
-      return load<double>(p);
-  }
-  return 0;
+  const ElementType& type = type_of(element);
+  return type.load(bytes() + static_cast<std::size_t>(i) * type.bytes);
 }
 
 void check_size(const Array& array) {

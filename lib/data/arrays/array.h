@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -41,6 +43,10 @@ class Buffer {
 enum class Element { kBool, kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF32, kF64 };
 std::size_t size_of(Element element);
 bool is_float(Element element);
+// These return the element of a name in NPY files ("u1") and of a code in IDX files; nothing for
+// one that cannot be read.
+std::optional<Element> find_npy_element(std::string_view name);
+std::optional<Element> find_idx_element(std::uint8_t code);
 
 struct Array {
   std::string source;  // the file, or file:array, for messages

@@ -11,31 +11,6 @@
 namespace trainer::data {
 namespace {
 
-bool parse_element(std::uint8_t code, Element& element) {
-  switch (code) {
-    case 0x08:
-      element = Element::kU8;
-      return true;
-    case 0x09:
-      element = Element::kI8;
-      return true;
-    case 0x0B:
-      element = Element::kI16;
-      return true;
-    case 0x0C:
-      element = Element::kI32;
-      return true;
-    case 0x0D:
-      element = Element::kF32;
-      return true;
-    case 0x0E:
-      element = Element::kF64;
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::string format_hex(const std::uint8_t* bytes) {
   char text[16];
   std::snprintf(text, sizeof text, "%02x %02x %02x %02x", bytes[0], bytes[1], bytes[2], bytes[3]);
@@ -55,10 +30,12 @@ Array parse_idx(std::string source, Buffer content) {
   if (size < 4) {
     throw DataError(array.source, "is not an IDX file: contains only ", size, " bytes");
   }
-  if (p[0] != 0 || p[1] != 0 || !parse_element(p[2], array.element) || p[3] < 1 || p[3] > 8) {
+  const std::optional<Element> element = find_idx_element(p[2]);
+  if (p[0] != 0 || p[1] != 0 || !element || p[3] < 1 || p[3] > 8) {
     throw DataError(array.source, "is not an IDX file: starts with ", format_hex(p),
                     ", expected 00 00, an element type (08 for bytes) and the rank");
   }
+  array.element = *element;
   const std::size_t rank = p[3];
   array.offset = 4 + 4 * rank;
   if (size < array.offset) throw DataError(array.source, "ends inside its header; fetch it again");

@@ -2,7 +2,6 @@
 #include "data/arrays/npz.h"
 
 #include <cstring>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -13,24 +12,17 @@
 namespace trainer::data {
 namespace {
 
-Element find_element(std::string_view code, const std::string& source) {
-  constexpr std::pair<std::string_view, Element> kCodes[] = {
-      {"u1", Element::kU8},  {"b1", Element::kBool}, {"i1", Element::kI8},  {"u2", Element::kU16},
-      {"i2", Element::kI16}, {"u4", Element::kU32},  {"i4", Element::kI32}, {"u8", Element::kU64},
-      {"i8", Element::kI64}, {"f4", Element::kF32},  {"f8", Element::kF64}};
-  for (const auto& [name, element] : kCodes) {
-    if (code == name) return element;
-  }
-  throw DataError(source, "contains elements of type '", code,
-                  "'; expected integers, float32 or float64");
-}
-
 Array parse_npy(Buffer content, const std::string& source) {
   const NpyHeader header = read_npy_header(content.span(), source);
+  const std::optional<Element> element = find_npy_element(header.type);
+  if (!element) {
+    throw DataError(source, "contains elements of type '", header.type,
+                    "'; expected integers, float32 or float64");
+  }
   Array array;
   array.source = source;
   array.buffer = std::move(content);
-  array.element = find_element(header.type, source);
+  array.element = *element;
   array.dims = header.dims;
   array.offset = header.offset;
   check_size(array);
