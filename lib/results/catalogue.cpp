@@ -8,7 +8,7 @@
 #include "results/decisions/curves.h"
 #include "results/decisions/label_thresholds.h"
 #include "results/decisions/stored.h"
-#include "results/evaluation/evaluated_event.h"
+#include "results/evaluation/evaluation_report.h"
 #include "results/prediction_speed.h"
 #include "results/run_record.h"
 #include "results/train_events.h"
@@ -19,7 +19,7 @@ namespace {
 using TrainLine = std::variant<ModelEvent, Timed<StartEvent>, Timed<StepEvent>, Timed<Evaluation>,
                                Timed<CheckpointEvent>, Timed<FinishedEvent>>;
 using EvaluateLine =
-    std::variant<EvaluatedEvent, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
+    std::variant<EvaluationReport, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
                  ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;
 
 }  // namespace

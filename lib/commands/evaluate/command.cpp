@@ -11,7 +11,7 @@
 #include "inference/open_model/run_archive.h"
 #include "inference/predict/ensemble.h"
 #include "model/build_model.h"
-#include "results/evaluation/evaluated_event.h"
+#include "results/evaluation/evaluation_report.h"
 #include "results/write_json.h"
 #include "train/open.h"
 
@@ -54,7 +54,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   const results::EvaluationReport report{
       run, opened.step, opened.checkpoint, split.split, split.data.classes, *metrics, thresholds};
   if (arguments.json) {
-    results::print_json(results::make_event(report), context.out);
+    results::print_json(report, context.out);
   } else {
     context.out << results::render_text(results::describe_evaluation(report, arguments.quiet));
   }

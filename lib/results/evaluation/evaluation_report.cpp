@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/numbers/statistics.h"
 #include "results/evaluation/find_class.h"
+#include "results/metrics.h"
+#include "results/train_events.h"
 
 namespace trainer::results {
 namespace {
@@ -63,6 +65,35 @@ std::string describe_metrics(const EvaluationReport& report) {
       metrics.top_k > 0 ? concat(", top ", metrics.top_k, ' ', percent(metrics.top_k_accuracy))
                         : "",
       step);
+}
+
+struct NamedClass {
+  std::string name;
+  engine::ClassScores scores;
+};
+
+void fields(FieldVisitor& v, NamedClass& row) {
+  v("class", row.name, "The name of the class.");
+  v("precision", row.scores.precision, kShare, "Samples of the class among those predicted so.");
+  v("recall", row.scores.recall, kShare, "Samples of the class that are predicted so.");
+  v("f1", row.scores.f1, kShare, "The harmonic mean of precision and recall.");
+  v("support", row.scores.support, kSamples, "Samples of the class.");
+}
+
+struct NamedLabel {
+  std::string name;
+  double threshold = 0.5;  // the probability above which it is predicted
+  engine::LabelResult result;
+};
+
+void fields(FieldVisitor& v, NamedLabel& label) {
+  v("label", label.name, "The name of the label.");
+  v("threshold", label.threshold, kShare, "The probability above which it is predicted.");
+  v.derived("precision", label.result.precision(), kShare,
+            "Samples with the label among those predicted so.");
+  v.derived("recall", label.result.recall(), kShare, "Samples with the label predicted so.");
+  v.derived("f1", label.result.f1(), kShare, "The harmonic mean of precision and recall.");
+  results::fields(v, label.result);
 }
 
 }  // namespace
@@ -160,6 +191,46 @@ Table label_counts_table(const engine::MultiLabelMetrics& metrics,
                std::to_string(label.negatives - label.false_positives)});
   }
   return table;
+}
+
+void fields(FieldVisitor& v, EvaluationReport& report) {
+  engine::Metrics& metrics = report.metrics;
+  const std::vector<engine::LabelResult>& labels = metrics.multi_label.labels;
+  std::vector<NamedLabel> per_label;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    per_label.push_back({class_name(report.classes, static_cast<std::int64_t>(i)),
+                         threshold_probability(report.thresholds, i), labels[i]});
+  }
+  std::optional<std::vector<NamedClass>> per_class;
+  ConfusionCounts confusion;
+  if (labels.empty()) {
+    const std::vector<engine::ClassScores> scores = metrics.per_class();
+    per_class.emplace();
+    for (std::int64_t c = 0; c < metrics.classes; ++c) {
+      per_class->push_back({class_name(report.classes, c), scores[c]});
+    }
+    confusion = count_confusions(metrics.confusion);
+  }
+  std::string checkpoint(to_string(report.checkpoint));
+  std::string goal = labels.empty() ? "" : report.thresholds.goal;
+  FurtherMetrics further = find_further_metrics(metrics);
+  v.event("evaluated");
+  v("run", report.run, "The run or the checkpoint.");
+  v("step", report.step, kSteps, "The step of the checkpoint.");
+  v("split", report.split, "The evaluated split.");
+  v("loss", metrics.loss, "Mean loss of the samples.");
+  v("accuracy", metrics.accuracy, kShare, "Samples whose class is predicted right.");
+  v("accuracy_low", metrics.accuracy_interval.low, kShare,
+    "Lower end of the 95 % interval of the accuracy (Wilson).");
+  v("accuracy_high", metrics.accuracy_interval.high, kShare,
+    "Upper end of the 95 % interval of the accuracy (Wilson).");
+  v("count", metrics.count, kSamples, "Samples of the split.");
+  v.when_present("checkpoint", checkpoint, "The checkpoint that was asked for.");
+  fields(v, further);
+  v.when_present("thresholds", goal, "The goal by which the thresholds of the labels were found.");
+  v.when_present("per_label", per_label, "Results of each label.");
+  v.when_present("per_class", per_class, "Scores of each class.");
+  fields(v, confusion);
 }
 
 }  // namespace trainer::results

@@ -11,10 +11,12 @@
 #include "engine/metrics/metrics.h"
 #include "results/decisions/label_thresholds.h"
 #include "results/document/document.h"
+#include "results/field.h"
 #include "results/run_files/checkpoint_choice.h"
 
 namespace trainer::results {
 
+// An evaluation by `trainer evaluate`. The list of its keys is the line of `evaluate --json`.
 struct EvaluationReport {
   std::string run;  // the user's name for it
   std::int64_t step = 0;
@@ -24,6 +26,7 @@ struct EvaluationReport {
   engine::Metrics metrics;
   LabelThresholds thresholds = {};  // set if samples have several labels
 };
+void fields(FieldVisitor& v, EvaluationReport& report);
 
 // The classes of which a screen or a page shows a matrix.
 inline constexpr std::int64_t kMaxPrintedMatrix = 20;
