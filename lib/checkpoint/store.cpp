@@ -60,13 +60,11 @@ std::vector<Saved> list_folder(const Path& folder) {
 // Returns nothing if the file does not exist any more. A file that cannot be opened may be
 // undamaged, so that the error is not a DataError, after which an older checkpoint would be used.
 std::optional<TensorFile> read_if_there(const Saved& saved) {
-  const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
+  if (!Descriptor(::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))) {
     if (errno == ENOENT) return {};
     throw Error(kExitData, printable(saved.path.string()),
                 ": cannot open: ", describe_system_error(errno));
   }
-  ::close(descriptor);
   TensorFile file = read_checkpoint(saved.path);
   const auto step = file.metadata.find("step");
   if (step != file.metadata.end() && step->second != std::to_string(saved.step)) {
@@ -113,16 +111,14 @@ Store::Store(Path folder, std::int64_t keep, Progress progress)
   std::filesystem::create_directories(folder_, error);
   if (error) throw DataError(folder_, "cannot create: " + describe_system_error(error.value()));
   remove_leftovers(folder_);
-  open_folder_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (open_folder_ < 0) throw DataError(folder_, "cannot open: ", describe_system_error(errno));
+  open_folder_ = Descriptor(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!open_folder_) throw DataError(folder_, "cannot open: ", describe_system_error(errno));
 }
-
-Store::~Store() { ::close(open_folder_); }
 
 void Store::check_in_place() const {
   struct stat held {
   }, named{};
-  if (::fstat(open_folder_, &held) == 0 && ::stat(folder_.c_str(), &named) == 0 &&
+  if (::fstat(open_folder_.get(), &held) == 0 && ::stat(folder_.c_str(), &named) == 0 &&
       held.st_dev == named.st_dev && held.st_ino == named.st_ino) {
     return;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 #include "base/process/progress.h"
 #include "checkpoint/tensor_file.h"
@@ -23,9 +24,6 @@ class Store {
   // removes temporary files of killed writers, so only the process that holds the run's lock may
   // construct a Store. `progress` advances while a checkpoint is written.
   Store(Path folder, std::int64_t keep, Progress progress = {});
-  ~Store();
-  Store(const Store&) = delete;
-  Store& operator=(const Store&) = delete;
   // Writes a checkpoint. Removes checkpoints of later steps, which a run leaves behind when it is
   // resumed from an earlier one. Throws DataError once the path names another folder than at the
   // start: the run was moved, and what lies there now may be another run's.
@@ -45,7 +43,7 @@ class Store {
   Path folder_;
   std::int64_t keep_;
   Progress progress_;
-  int open_folder_ = -1;  // keeps the inode of the folder from being given to another
+  Descriptor open_folder_;  // keeps the inode of the folder from being given to another
 };
 
 // Returns the checkpoints in a folder, by step, oldest first, for readers without the lock. A

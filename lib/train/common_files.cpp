@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 #include "base/text.h"
 #include "data/common_data.h"
@@ -38,21 +39,18 @@ std::string find_file(const data::Dataset& samples, std::int64_t index) {
 // Returns a checksum of the size and of the first and last blocks of the file of a sample.
 std::uint64_t content_checksum(const data::Dataset& samples, std::int64_t index) {
   const std::string path = find_file(samples, index);
-  const int file = path.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return kUnreadable;
+  const Descriptor file(path.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return kUnreadable;
   struct stat status {};
-  ::fstat(file, &status);
+  ::fstat(file.get(), &status);
   std::vector<std::uint8_t> block(kBlockBytes);
   std::uint32_t crc = 0;
-  bool is_read = true;
   for (const std::int64_t offset :
        {std::int64_t{0}, std::max<std::int64_t>(0, status.st_size - kBlockBytes)}) {
-    const ssize_t got = ::pread(file, block.data(), block.size(), offset);
-    is_read = is_read && got >= 0;
-    if (got > 0) crc = crc32c({block.data(), static_cast<std::size_t>(got)}, crc);
+    const ssize_t got = ::pread(file.get(), block.data(), block.size(), offset);
+    if (got < 0) return kUnreadable;
+    crc = crc32c({block.data(), static_cast<std::size_t>(got)}, crc);
   }
-  ::close(file);
-  if (!is_read) return kUnreadable;
   return static_cast<std::uint64_t>(status.st_size) << 32 | crc;
 }
 

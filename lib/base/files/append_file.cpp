@@ -35,14 +35,13 @@ int write_pending(int fd, std::string& text) {
 AppendFile::AppendFile(const Path& path) : path_(path) { open(); }
 
 AppendFile::~AppendFile() {
-  if (fd_ < 0) return;
-  static_cast<void>(write_pending(fd_, pending_));
-  ::close(fd_);
+  if (file_) static_cast<void>(write_pending(file_.get(), pending_));
 }
 
 void AppendFile::open() {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd_ < 0) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+  file_ = Descriptor(::open(path_.c_str(), kFlags, 0644));
+  if (!file_) {
     const int error = errno;
     if (error == ELOOP) {
       throw DataError(printable(path_.string()), "is a link, which is not followed; remove it");
@@ -52,12 +51,12 @@ void AppendFile::open() {
                     is_moved ? "; was its folder moved or removed?" : "");
   }
   struct stat info {};
-  has_content_ = ::fstat(fd_, &info) == 0 && info.st_size > 0;
+  has_content_ = ::fstat(file_.get(), &info) == 0 && info.st_size > 0;
 }
 
 void AppendFile::flush() {
   if (pending_.empty()) return;
-  if (const int error = write_pending(fd_, pending_); error != 0) {
+  if (const int error = write_pending(file_.get(), pending_); error != 0) {
     pending_.clear();
     throw DataError(printable(path_.string()), "cannot write: ", describe_system_error(error));
   }
@@ -66,7 +65,7 @@ void AppendFile::flush() {
 
 void AppendFile::sync() {
   flush();
-  if (const int error = sync_descriptor(fd_); error != 0) {
+  if (const int error = sync_descriptor(file_.get()); error != 0) {
     throw DataError(printable(path_.string()),
                     "cannot sync to the disk: ", describe_system_error(error));
   }
@@ -75,14 +74,13 @@ void AppendFile::sync() {
 bool AppendFile::is_in_place() const {
   struct stat held {
   }, named{};
-  if (::fstat(fd_, &held) != 0 || ::stat(path_.c_str(), &named) != 0) return false;
+  if (::fstat(file_.get(), &held) != 0 || ::stat(path_.c_str(), &named) != 0) return false;
   if (held.st_dev != named.st_dev || held.st_ino != named.st_ino) return false;
   return !S_ISREG(held.st_mode) || !has_content_ || held.st_size > 0;
 }
 
 void AppendFile::reopen(std::string_view head) {
-  ::close(fd_);
-  fd_ = -1;
+  file_ = {};
   open();
   if (!has_content_) pending_.insert(0, head);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 
 namespace trainer {
@@ -16,8 +17,6 @@ class AppendFile {
   explicit AppendFile(const Path& path);
   // Writes the pending text and ignores errors.
   ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
 
   const Path& path() const { return path_; }
   // Keeps the text in memory until flush() or sync().
@@ -36,7 +35,7 @@ class AppendFile {
   void open();
 
   Path path_;
-  int fd_ = -1;
+  Descriptor file_;
   std::string pending_;
   bool has_content_ = false;  // the file had content when this process last looked
 };

@@ -18,6 +18,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/files/sync.h"
 #include "base/process/process.h"
 #include "base/system_error.h"
@@ -40,23 +41,6 @@ std::string name_of(const Path& path) { return printable(path.string()); }
   throw DataError(name_of(path), message);
 }
 
-// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const Path& path, int flags, int mode = 0644)
-      : fd_(::open(path.c_str(), flags, mode)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
-
 void expect_regular(const Path& path, const struct stat& info) {
   if (S_ISREG(info.st_mode)) return;
   const char* kind = S_ISDIR(info.st_mode)    ? "folder"
@@ -70,8 +54,8 @@ void expect_regular(const Path& path, const struct stat& info) {
 std::size_t read_start(const Path& path, std::size_t max_bytes,
                        const std::function<std::uint8_t*(std::size_t)>& allocate) {
   // Without O_NONBLOCK, opening a FIFO would wait for a writer before its type can be checked.
-  Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!file.valid()) fail_to_open(path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) fail_to_open(path);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
@@ -224,8 +208,8 @@ std::size_t read_file(const Path& path, const std::function<std::uint8_t*(std::s
 Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Bytes>(path, size); }
 
 void sync_path(const Path& path) {
-  Descriptor file(path, O_RDONLY | O_CLOEXEC);
-  const int error = file.valid() ? sync_descriptor(file.get()) : errno;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const int error = file ? sync_descriptor(file.get()) : errno;
   if (error != 0) fail_to_sync(path, error);
 }
 

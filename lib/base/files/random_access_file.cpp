@@ -14,11 +14,10 @@ namespace trainer {
 
 RandomAccessFile::RandomAccessFile(const Path& path) : path_(path) {
   check_regular_file(path);
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  file_ = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
-  if (descriptor_ < 0 || ::fstat(descriptor_, &info) != 0) {
+  if (!file_ || ::fstat(file_.get(), &info) != 0) {
     const int error = errno;
-    if (descriptor_ >= 0) ::close(descriptor_);
     const std::string message = "cannot open: " + describe_system_error(error);
     // After a DataError a caller may skip the file, which may be undamaged here.
     if (is_open_file_limit(error)) {
@@ -29,11 +28,9 @@ RandomAccessFile::RandomAccessFile(const Path& path) : path_(path) {
   size_ = static_cast<std::uint64_t>(info.st_size);
 }
 
-RandomAccessFile::~RandomAccessFile() { ::close(descriptor_); }
-
 void RandomAccessFile::read(std::uint64_t offset, std::span<std::uint8_t> to) const {
   while (!to.empty()) {
-    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(offset));
+    const ssize_t got = ::pread(file_.get(), to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       throw DataError(path_.string(), "cannot read: " + describe_system_error(errno));

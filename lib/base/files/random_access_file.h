@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 
 namespace trainer {
@@ -17,9 +18,6 @@ class RandomAccessFile {
  public:
   // Throws DataError if `path` is not a regular file or cannot be opened.
   explicit RandomAccessFile(const Path& path);
-  ~RandomAccessFile();
-  RandomAccessFile(const RandomAccessFile&) = delete;
-  RandomAccessFile& operator=(const RandomAccessFile&) = delete;
 
   // The size of the file when it was opened.
   std::uint64_t size() const { return size_; }
@@ -29,7 +27,7 @@ class RandomAccessFile {
 
  private:
   Path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::uint64_t size_ = 0;
 };
 

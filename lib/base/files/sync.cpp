@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "base/files/descriptor.h"
 #include "base/system_error.h"
 
 namespace trainer {
@@ -16,11 +17,8 @@ int sync_descriptor(int descriptor) {
 }
 
 bool can_sync_folder(const Path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return true;
-  const bool can_sync = ::fsync(descriptor) == 0 || !is_unsupported(errno);
-  ::close(descriptor);
-  return can_sync;
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return !opened || ::fsync(opened.get()) == 0 || !is_unsupported(errno);
 }
 
 }  // namespace trainer

@@ -92,24 +92,6 @@ sockaddr_storage any_address(int family, int port, socklen_t& length) {
 
 }  // namespace
 
-Socket::~Socket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-Socket& Socket::operator=(Socket&& other) noexcept {
-  if (this != &other) {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    descriptor_ = other.release();
-  }
-  return *this;
-}
-
-int Socket::release() {
-  const int descriptor = descriptor_;
-  descriptor_ = -1;
-  return descriptor;
-}
-
 Socket listen_at(const Address& address) {
   Socket socket;
   socklen_t length = 0;

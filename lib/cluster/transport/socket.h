@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/files/descriptor.h"
 #include "cluster/identity.h"
 
 namespace trainer::cluster {
@@ -15,21 +16,7 @@ namespace trainer::cluster {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-// Owns a file descriptor.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int descriptor) : descriptor_(descriptor) {}
-  ~Socket();
-  Socket(Socket&& other) noexcept : descriptor_(other.release()) {}
-  Socket& operator=(Socket&& other) noexcept;
-  explicit operator bool() const { return descriptor_ >= 0; }
-  int get() const { return descriptor_; }
-  int release();
-
- private:
-  int descriptor_ = -1;
-};
+using Socket = Descriptor;
 
 // Listens, not blocking, at own_address() of the host, on all interfaces where there is none.
 // Throws ConfigError when the port is in use or the host unknown.

@@ -8,32 +8,14 @@
 
 #include <cerrno>
 #include <csignal>
-#include <memory>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/process/spawn.h"
 #include "base/system_error.h"
 
 namespace trainer::commands {
 namespace {
-
-// Owns a file descriptor.
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  ~File() { close(); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-  void close() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    descriptor_ = -1;
-  }
-
- private:
-  int descriptor_;
-};
 
 constexpr int kForwarded[]{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
@@ -63,7 +45,7 @@ class SignalFile {
     return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   }
   SignalGuard guard_;
-  File file_{open()};
+  Descriptor file_{open()};
 };
 
 class Child {
@@ -81,7 +63,7 @@ class Child {
   SignalFile signals_;
   pid_t pid_ = -1;
   std::string text_;  // of a line that is not complete
-  std::unique_ptr<File> output_;
+  Descriptor output_;
 };
 
 Child::Child(const ChildOptions& options) : options_(options) {
@@ -89,11 +71,11 @@ Child::Child(const ChildOptions& options) : options_(options) {
   if (::pipe2(pipe, O_CLOEXEC) != 0) {
     throw DeviceError("cannot open a pipe: ", describe_system_error(errno));
   }
-  output_ = std::make_unique<File>(pipe[0]);
-  const File writing(pipe[1]);
-  const File errors(
+  output_ = Descriptor(pipe[0]);
+  const Descriptor writing(pipe[1]);
+  const Descriptor errors(
       ::open(options.errors.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!errors.is_open()) {
+  if (!errors) {
     throw DataError(options.errors.string(), "cannot write: ", describe_system_error(errno));
   }
   SpawnOptions program{options.command, {}, signals_.old()};
@@ -103,7 +85,7 @@ Child::Child(const ChildOptions& options) : options_(options) {
   program.output = writing.get();
   program.errors = errors.get();
   pid_ = spawn(program);
-  ::fcntl(output_->get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
 }
 
 Child::~Child() {
@@ -115,8 +97,8 @@ Child::~Child() {
 // Until its end is closed, which the child's end does.
 ChildResult Child::wait() {
   ChildResult result;
-  while (output_->is_open()) {
-    pollfd events[] = {{signals_.get(), POLLIN, 0}, {output_->get(), POLLIN, 0}};
+  while (output_) {
+    pollfd events[] = {{signals_.get(), POLLIN, 0}, {output_.get(), POLLIN, 0}};
     ::poll(events, 2, -1);
     for (int signal = signals_.next(); signal != 0; signal = signals_.next()) {
       result.signalled = true;
@@ -135,11 +117,11 @@ ChildResult Child::wait() {
 void Child::read_output() {
   char bytes[4096];
   for (;;) {
-    const ssize_t got = ::read(output_->get(), bytes, sizeof bytes);
+    const ssize_t got = ::read(output_.get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return;
     if (got == 0) {
-      output_->close();
+      output_ = {};
       if (!text_.empty()) options_.on_line(text_);
       return;
     }

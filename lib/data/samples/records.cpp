@@ -67,7 +67,6 @@ Records::Records(const Path& path, std::int64_t count, std::size_t record_bytes,
 }
 
 Records::~Records() {
-  if (file_ >= 0) ::close(file_);
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
 }
 
@@ -75,18 +74,17 @@ void Records::open_file() {
   std::error_code error;
   std::filesystem::create_directories(path_.parent_path(), error);
   if (error) throw DataError(path_.parent_path().string(), "cannot be created: " + error.message());
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (file_ < 0) fail();
+  file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file_) fail();
   struct stat status {};
-  if (::fstat(file_, &status) == 0 && reserve(status.st_blocks * 512) &&
+  if (::fstat(file_.get(), &status) == 0 && reserve(status.st_blocks * 512) &&
       (static_cast<std::size_t>(status.st_size) == bytes_ ||
-       ::ftruncate(file_, static_cast<off_t>(bytes_)) == 0)) {
+       ::ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0)) {
     return;
   }
   const int reason = errno;
   // A part of the space is of no use.
   if (status.st_size == 0) ::unlink(path_.c_str());
-  ::close(file_);
   errno = reason;
   fail();
 }
@@ -100,8 +98,8 @@ bool Records::load(std::int64_t index, std::uint8_t* to) {
   }
   std::uint64_t mark = 0;
   // Verifies the copy, because the file may change in between.
-  const bool is_whole = read_at(file_, i * sizeof mark, &mark, sizeof mark) && mark != 0 &&
-                        read_at(file_, record_offset(i), to, record_bytes_) &&
+  const bool is_whole = read_at(file_.get(), i * sizeof mark, &mark, sizeof mark) && mark != 0 &&
+                        read_at(file_.get(), record_offset(i), to, record_bytes_) &&
                         mark == make_mark({to, record_bytes_});
   verified_[i].store(is_whole, std::memory_order_release);
   return is_whole;
@@ -123,8 +121,8 @@ void Records::store(std::int64_t index, const std::uint8_t* from) {
     std::memcpy(memory_ + record_offset(i), from, record_bytes_);
   } else {
     const std::uint64_t mark = make_mark({from, record_bytes_});
-    if (!write_at(file_, record_offset(i), from, record_bytes_) ||
-        !write_at(file_, i * sizeof mark, &mark, sizeof mark)) {
+    if (!write_at(file_.get(), record_offset(i), from, record_bytes_) ||
+        !write_at(file_.get(), i * sizeof mark, &mark, sizeof mark)) {
       fail();
     }
   }
@@ -142,7 +140,7 @@ bool Records::reserve(std::int64_t taken) const {
     errno = ENOSPC;
     return false;
   }
-  while (::fallocate(file_, 0, 0, static_cast<off_t>(bytes_)) != 0) {
+  while (::fallocate(file_.get(), 0, 0, static_cast<off_t>(bytes_)) != 0) {
     if (errno == EOPNOTSUPP || errno == ENOSYS) return true;
     if (errno != EINTR) return false;
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 
 namespace trainer::data {
@@ -50,7 +51,7 @@ class Records {
   Path path_;
   std::size_t count_, record_bytes_, bytes_;
   std::string remedy_;
-  int file_ = -1;
+  Descriptor file_;
   std::uint8_t* memory_ = nullptr;           // null if there is a file
   std::vector<std::atomic<bool>> verified_;  // records that this process has stored or read
   std::array<std::mutex, 64> locks_;         // used by store(), by index

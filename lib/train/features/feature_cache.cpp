@@ -20,8 +20,8 @@ namespace trainer::train {
 bool FeatureLock::try_lock() {
   if (is_held_) return true;
   // Some network file systems lock only files that are open for writing.
-  if (fd_ < 0) fd_ = ::open(file_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0 &&
+  if (!opened_) opened_ = Descriptor(::open(file_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (opened_ && ::flock(opened_.get(), LOCK_EX | LOCK_NB) != 0 &&
       (errno == EWOULDBLOCK || errno == EINTR)) {
     return false;
   }
@@ -30,8 +30,7 @@ bool FeatureLock::try_lock() {
 }
 
 void FeatureLock::unlock() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  opened_ = {};
   is_held_ = false;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 #include "base/notice.h"
 #include "config/config.h"
@@ -38,9 +39,6 @@ struct FeatureFolder {
 class FeatureLock {
  public:
   explicit FeatureLock(Path file) : file_(std::move(file)) {}
-  ~FeatureLock() { unlock(); }
-  FeatureLock(const FeatureLock&) = delete;
-  FeatureLock& operator=(const FeatureLock&) = delete;
 
   // Takes the lock unless another process has it. Returns whether this process has it now; true
   // also on a file system without locks, and if the file has been removed: there is nobody to wait
@@ -51,7 +49,7 @@ class FeatureLock {
 
  private:
   Path file_;
-  int fd_ = -1;
+  Descriptor opened_;
   bool is_held_ = false;
 };
 
