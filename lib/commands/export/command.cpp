@@ -22,32 +22,6 @@ struct ExportEvent {
   std::optional<bool> temperature_applied;  // set for a calibrated model
 };
 
-// The temperature that belongs to the exported model.
-struct ExportedTemperature {
-  double value = 1;        // 1: the model is not calibrated
-  bool is_applied = true;  // false if the user of the file has to divide the logits by it
-};
-
-// Returns the part of the output line about the temperature.
-std::string describe_exported_temperature(const std::string& format,
-                                          const ExportedTemperature& temperature) {
-  if (temperature.value == 1) return "";
-  const std::string value = fixed(temperature.value, 4);
-  if (temperature.is_applied) return concat("; logits are divided by the temperature ", value);
-  return concat("; not calibrated: divide the logits by the temperature ", value,
-                format == "safetensors" ? ", which its metadata has" : "");
-}
-
-ExportEvent make_export_event(const inference::OpenedModel& opened, const std::string& format,
-                              const std::string& output, const ExportedTemperature& temperature) {
-  ExportEvent event{output, format, opened.path, opened.step, to_string(opened.checkpoint), {}, {}};
-  if (temperature.value != 1) {
-    event.temperature = temperature.value;
-    event.temperature_applied = temperature.is_applied;
-  }
-  return event;
-}
-
 void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.event("exported");
   v("output", event.output, "The exported file.");
@@ -60,42 +34,62 @@ void fields(results::FieldVisitor& v, ExportEvent& event) {
                  "Whether the file divides the logits by it.");
 }
 
+// Writes the file of `event`, and returns whether its logits are divided by the temperature.
+bool write_model(const ExportEvent& event, inference::OpenedModel& opened,
+                 const ExportArguments& arguments, const Context& context) {
+  const double temperature = event.temperature.value_or(1);
+  const graph::Graph model = model::build_model(opened.config, inference::sample_spec(opened));
+  std::vector<checkpoint::Tensor>& tensors = opened.file.tensors;
+  if (event.format == "keras_h5") {
+    const config::Model& config = opened.config.model;
+    const bool is_applied = temperature == 1 || model::divide_logits(model, temperature, tensors);
+    model::export_keras_h5(model, config, tensors, event.output, opened.classes);
+    if (!arguments.quiet) context.warn(model::keras_note(model, config));
+    return is_applied;
+  }
+  if (event.format == "safetensors") {
+    // Its parameters stay those of training, because training starts from such files too.
+    model::export_safetensors(model, tensors, event.output, opened.classes, temperature);
+    return false;
+  }
+  model::export_onnx(model, tensors, make_onnx_metadata(opened, temperature), event.output,
+                     temperature);
+  return true;
+}
+
+// Returns the part of the output line about the temperature.
+std::string describe_temperature(const ExportEvent& event) {
+  if (!event.temperature) return "";
+  const std::string value = fixed(*event.temperature, 4);
+  if (*event.temperature_applied) return concat("; logits are divided by the temperature ", value);
+  return concat("; not calibrated: divide the logits by the temperature ", value,
+                event.format == "safetensors" ? ", which its metadata has" : "");
+}
+
+std::string describe_source(const ExportEvent& event, bool is_config) {
+  if (is_config) return "the untrained model";
+  return concat("step ", event.step, event.checkpoint == "best" ? " (the best checkpoint)" : "");
+}
+
 }  // namespace
 
 int execute(const ExportArguments& arguments, const Context& context) {
   const std::string format =
       model::find_export_format(arguments.format, arguments.output, arguments.overwrite);
   inference::OpenedModel opened = open_model(arguments, context);
-  ExportedTemperature temperature;
-  if (!arguments.uncalibrated) temperature.value = inference::find_temperature(opened, false);
-  const graph::Graph model = model::build_model(opened.config, inference::sample_spec(opened));
-  if (format == "keras_h5") {
-    const config::Model& config = opened.config.model;
-    if (temperature.value != 1) {
-      temperature.is_applied = model::divide_logits(model, temperature.value, opened.file.tensors);
-    }
-    model::export_keras_h5(model, config, opened.file.tensors, arguments.output, opened.classes);
-    if (!arguments.quiet) context.warn(model::keras_note(model, config));
-  } else if (format == "safetensors") {
-    // Its parameters stay those of training, because training starts from such files too.
-    temperature.is_applied = false;
-    model::export_safetensors(model, opened.file.tensors, arguments.output, opened.classes,
-                              temperature.value);
-  } else {
-    model::export_onnx(model, opened.file.tensors, make_onnx_metadata(opened, temperature.value),
-                       arguments.output, temperature.value);
-  }
+  ExportEvent event{
+      arguments.output, format, opened.path, opened.step, to_string(opened.checkpoint), {}, {}};
+  const double temperature =
+      arguments.uncalibrated ? 1 : inference::find_temperature(opened, false);
+  if (temperature != 1) event.temperature = temperature;
+  const bool is_applied = write_model(event, opened, arguments, context);
+  if (event.temperature) event.temperature_applied = is_applied;
   if (arguments.json) {
-    results::print_json(make_export_event(opened, format, arguments.output, temperature),
-                        context.out);
+    results::print_json(event, context.out);
   } else if (!arguments.quiet) {
-    const bool is_best = opened.checkpoint == results::CheckpointChoice::kBest;
-    const std::string what =
-        inference::is_config(arguments.model)
-            ? "the untrained model"
-            : concat("step ", opened.step, is_best ? " (the best checkpoint)" : "");
-    context.out << arguments.output << ": " << what << " of " << arguments.model << ", as "
-                << format << describe_exported_temperature(format, temperature) << '\n';
+    context.out << event.output << ": "
+                << describe_source(event, inference::is_config(arguments.model)) << " of "
+                << arguments.model << ", as " << format << describe_temperature(event) << '\n';
   }
   return kExitOk;
 }
