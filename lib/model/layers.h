@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/sections/layers.h"
@@ -21,6 +22,7 @@ struct LayerSite {
   std::vector<graph::ValueId> inputs;  // one or more
   std::uint64_t seed;
   std::uint32_t& dropouts;  // number of dropout layers so far
+  std::string part = {};    // begins the names of the parameters of a layer within this one
 };
 // Adds the nodes and parameters of a layer; returns its output. Throws ConfigError.
 graph::ValueId add_layer(const config::LayerKind& layer, LayerSite& site);

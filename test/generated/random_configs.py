@@ -14,7 +14,8 @@ BACKBONES = ["mobilenet_v3_small"] * 3 + ["mobilenet_v2"] * 2 + ["resnet18"]
 # Keys of a layer that decide the shape of its output, or belong to the graph of the model.
 SHAPING = {"filters", "kernel_size", "strides", "padding", "dilation_rate", "groups", "depth_multiplier", "pool_size",
            "units", "target_shape", "size", "keepdims", "inputs", "name", "times", "layers", "shortcut", "over",
-           "rounds", "max_value", "function", "alpha", "batch_norm", "rate", "activation"}
+           "rounds", "max_value", "function", "alpha", "batch_norm", "rate", "activation", "num_heads", "key_dim", "mlp_dim",
+           "mlp_ratio", "patch_size", "class_token", "count", "begin", "end"}
 
 
 def draw_model_kind(draw):
@@ -191,7 +192,7 @@ class RandomConfig:
         if data.is_images and data.size_key == "input" or draw.random() < 0.2:
             model["input"] = data.shape
         if self.model_kind == "layers":
-            random_model = RandomModel(draw, tuple(data.shape), outputs)
+            random_model = RandomModel(draw, tuple(data.shape), outputs, has_tokens=True)
             model["layers"] = self.add_inputs(self.decorate(self.add_dropouts(random_model.layers)))
         elif self.model_kind == "dense_classifier":
             model["dense_classifier"] = self.values.value(self.node("model", "dense_classifier"),

@@ -23,7 +23,7 @@ class RandomModel:
     MAX_CHANNELS, MAX_SIZE = 12, 16
 
     def __init__(self, draw, shape, outputs, has_batch_norm=True, wide_windows=False, units=range(2, 11),
-                 dense_layers=(0, 0, 1, 2)):
+                 dense_layers=(0, 0, 1, 2), has_tokens=False):
         self.draw = draw
         self.wide_windows = wide_windows
         self.units = units
@@ -39,6 +39,8 @@ class RandomModel:
         x = tuple(shape)
         for _ in range(draw.randint(1, 6)):
             x = self.add_block(self.layers, x)
+        if has_tokens and draw.random() < 0.25:
+            x = self.add_tokens(x)
         self.add_end(x, outputs)
 
     def name(self):
@@ -314,6 +316,31 @@ class RandomModel:
         return x
 
     # ---- The end ---------------------------------------------------------------------------------
+
+    def add_tokens(self, x):
+        """Layers of attention between an image and an image of one column."""
+        draw = self.draw
+        patch = [draw.choice([n for n in range(1, size + 1) if size % n == 0]) for size in x[:2]]
+        heads = draw.choice([1, 2, 3])
+        channels = heads * draw.choice([2, 4])
+        first = draw.random() < 0.5
+        self.layers.append({"patch_embedding": {"filters": channels, "patch_size": patch, "class_token": first,
+                                                **self.name()}})
+        tokens = x[0] * x[1] // (patch[0] * patch[1]) + first
+        for kind in draw.choices(["attention", "transformer_block", "layer_norm", "prepend_tokens", "slice_tokens",
+                                  "position_embedding"], k=draw.randint(1, 3)):
+            options = {"num_heads": heads} if kind in ("attention", "transformer_block") else {}
+            if kind == "attention" and draw.random() < 0.3:
+                options["key_dim"] = draw.choice([1, 3])
+            if kind == "prepend_tokens":
+                options["count"] = draw.choice([1, 3])
+                tokens += options["count"]
+            if kind == "slice_tokens":
+                options = {"begin": draw.randrange(tokens)}
+                tokens -= options["begin"]
+            self.layers.append({kind: {**options, **self.name()}})
+        self.layers.append({"reshape": {"target_shape": [tokens, 1, channels], **self.name()}})
+        return tokens, 1, channels
 
     def add_end(self, x, outputs):
         draw = self.draw

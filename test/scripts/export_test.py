@@ -64,6 +64,16 @@ OWN_LAYERS = """
     - flatten: {name: f1}
     - dense: {units: 5, name: e1}
 """
+TOKEN_LAYERS = """
+    - patch_embedding: {filters: 12, patch_size: 7, class_token: true, name: p1}
+    - prepend_tokens: {count: 2, name: p2}
+    - transformer_block: {num_heads: 3, drop_path: 0.1, name: b1}
+    - attention: {num_heads: 2, key_dim: 5, use_bias: false, name: a1}
+    - layer_norm: {name: l1}
+    - slice_tokens: {begin: 2, end: 12, name: s1}
+    - global_average_pool: {name: g1}
+    - dense: {units: 5, name: e1}
+"""
 CONFIG = """name: exported
 model:
   {model}
@@ -168,6 +178,7 @@ CASES = {
     "plain": ("layers:" + LAYERS, 33, True, plain_model),
     "more": ("layers:" + MORE_LAYERS, 33, False, model_of_more_layers),
     "own": ("layers:" + OWN_LAYERS, 33, False, None),
+    "tokens": ("layers:" + TOKEN_LAYERS, 28, False, None),  # Keras has other layers
     "backbone": ("backbone: {name: mobilenet_v2, batch_norm: eval" + WEIGHTS + "}\n  head: [{global_average_pool: "
                  "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, False, backbone_model),
 }

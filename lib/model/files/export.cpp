@@ -1,5 +1,7 @@
 #include "model/files/export.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "base/error.h"
@@ -43,6 +45,14 @@ Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   return value.shape;
 }
 
+// Returns whether the weights of the layer differ from those of Keras, or Keras has no such layer.
+bool is_foreign_to_keras(const graph::LayerInfo& layer) {
+  constexpr std::array<const char*, 5> kKinds = {"MultiHeadAttention", "TransformerBlock",
+                                                 "PatchEmbedding", "PrependTokens",
+                                                 "PositionEmbedding"};
+  return std::ranges::find(kKinds, layer.kind) != kKinds.end();
+}
+
 // Returns the formats whose files have this ending; empty for other names.
 std::string format_of_name(const Path& path) {
   const std::string ending = path.extension().string();
@@ -80,6 +90,10 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
   const PersistentTensors persistent(graph, tensors);
   std::vector<checkpoint::KerasLayer> layers;
   for (const graph::LayerInfo* info : keras_order(graph)) {
+    if (is_foreign_to_keras(*info)) {
+      throw ConfigError(info->loc, concat(info->name, ": Keras has no layer ", info->kind,
+                                          " with these weights; export to .onnx or .safetensors"));
+    }
     checkpoint::KerasLayer layer{info->name, info->kind, {}};
     const KerasPlace place = place_in_keras(info->name);
     if (place.is_dense) layer.kind = "Dense";
