@@ -6,6 +6,7 @@
 
 #include "engine/compile_options.h"
 #include "engine/variable_values.h"
+#include "model/features.h"
 #include "optim/optim.h"
 
 namespace trainer::engine {
@@ -32,8 +33,13 @@ ClassActivation::ClassActivation(const graph::Graph& model, const config::Config
   const auto elements = [&](graph::ValueId id) { return graph[id].shape.elements(); };
   const graph::ValueId image = graph.inputs[0];
   image_bytes_ = elements(image) * size_of(graph[image].type);
-  const std::vector<std::int64_t>& dims = graph[graph.outputs[1]].shape.dims();
-  features_ = Shape(std::vector<std::int64_t>(dims.begin() + 1, dims.end()));
+  const Shape& features = graph[graph.outputs[1]].shape;
+  channels_ = features[features.rank() - 1];
+  if (const auto grid = model::find_token_grid(model, layer.output)) {
+    height_ = grid->height, width_ = grid->width, before_ = grid->before;
+  } else {
+    height_ = features[1], width_ = features[2];
+  }
   weights_.resize(elements(graph.inputs[1]));
   logits_.resize(elements(graph.outputs[0]));
   activation_.resize(elements(graph.outputs[1]));
@@ -75,18 +81,18 @@ PositionMap ClassActivation::compute(const void* image, std::int64_t label) {
   }
   stream_->synchronize();
 
-  PositionMap map{features_[0], features_[1], {}};
-  const std::size_t channels = features_[2];
+  PositionMap map{height_, width_, {}};
+  const std::size_t channels = channels_, first = before_ * channels;
   const std::size_t positions = map.height * map.width;
   std::vector<double> channel_weights(channels);
-  for (std::size_t i = 0; i < gradient_.size(); ++i) {
+  for (std::size_t i = first; i < gradient_.size(); ++i) {
     channel_weights[i % channels] += static_cast<double>(gradient_[i]);
   }
   map.values.resize(positions);
   for (std::size_t p = 0; p < positions; ++p) {
     double sum = 0;
     for (std::size_t c = 0; c < channels; ++c) {
-      sum += channel_weights[c] * static_cast<double>(activation_[p * channels + c]);
+      sum += channel_weights[c] * static_cast<double>(activation_[first + p * channels + c]);
     }
     map.values[p] = static_cast<float>(std::max(sum / static_cast<double>(positions), 0.0));
   }

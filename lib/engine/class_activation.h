@@ -24,7 +24,8 @@ struct PositionMap {
 class ClassActivation {
  public:
   // `model` is the forward graph of model::build_model, and `layer` one of its layers with an
-  // output [batch, height, width, channels]. The backend must outlive this object. Throws
+  // output [batch, height, width, channels], or tokens of which the last are patches of an image
+  // (model::find_token_grid). The backend must outlive this object. Throws
   // ConfigError if the logits do not depend on the layer.
   ClassActivation(const graph::Graph& model, const config::Config& config,
                   const graph::LayerInfo& layer, backend::Backend& backend);
@@ -42,7 +43,8 @@ class ClassActivation {
  private:
   bool single_logit_;  // true if one logit stands for two classes
   std::size_t image_bytes_ = 0;
-  Shape features_;  // [height, width, channels]
+  std::int64_t height_ = 0, width_ = 0, channels_ = 0;  // the output of the layer has these
+  std::int64_t before_ = 0;                             // the number of tokens before the patches
   std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> program_;

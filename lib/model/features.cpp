@@ -87,6 +87,17 @@ void remove_unneeded_nodes(Graph& graph, ValueId last) {
 // Returns whether a value has the shape [batch, height, width, channels] with several positions.
 bool has_positions(const Shape& shape) { return shape.rank() == 4 && shape[1] * shape[2] > 1; }
 
+// Returns the index of the last node with attention that makes one of these values; -1 if there is
+// none.
+int find_last_attention(const Graph& model, const std::set<ValueId>& needed) {
+  for (int i = static_cast<int>(model.nodes.size()); i-- > 0;) {
+    const graph::Node& node = model.nodes[i];
+    if (std::holds_alternative<graph::Attention>(node.op) && needed.contains(node.outputs[0]))
+      return i;
+  }
+  return -1;
+}
+
 // Returns for each value whether it depends on a parameter.
 std::vector<bool> depends_on_parameters(const Graph& model) {
   std::vector<bool> depends(model.values.size(), false);
@@ -127,22 +138,48 @@ FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
   return features;
 }
 
+std::optional<TokenGrid> find_token_grid(const Graph& graph, ValueId tokens) {
+  const Shape& shape = graph[tokens].shape;
+  if (shape.rank() != 3 || !shape.batched()) return {};
+  for (int i = graph.producer(tokens); i >= 0; i = graph.producer(graph.nodes[i].inputs[0])) {
+    const graph::Node& node = graph.nodes[i];
+    const Shape& input = graph[node.inputs[0]].shape;
+    const auto* crop = std::get_if<graph::Crop>(&node.op);
+    if (crop != nullptr && crop->bottom > 0) return {};
+    if (input.rank() == 3) continue;
+    const bool is_image =
+        std::holds_alternative<graph::Reshape>(node.op) && input.rank() == 4 &&
+        graph[node.outputs[0]].shape == Shape{kBatch, input[1] * input[2], input[3]};
+    const std::int64_t before = is_image ? shape[1] - input[1] * input[2] : -1;
+    if (before < 0) return {};
+    return TokenGrid{input[1], input[2], before};
+  }
+  return {};
+}
+
 const LayerInfo& find_feature_map(const Graph& model, const std::string& layer) {
   if (!layer.empty()) {
     const LayerInfo& named = layer_named(model, "--heatmap-layer", layer);
     const Shape& shape = model[named.output].shape;
-    if (has_positions(shape)) return named;
+    if (has_positions(shape) || find_token_grid(model, named.output)) return named;
     throw ConfigError(
         {}, concat("--heatmap-layer ", layer, ": the output of this layer is ", to_string(shape),
                    ", expected [batch, height, width, channels] with more than one "
-                   "position; name an earlier layer"));
+                   "position, or tokens of patches; name an earlier layer"));
   }
   const std::vector<bool> depends = depends_on_parameters(model);
   const std::set<ValueId> needed = find_needed_values(model, model.outputs[0]);
+  const int attention = find_last_attention(model, needed);
+  // The logits depend on the tokens after the last attention through the class token alone. What
+  // makes the queries is not the place to look at.
+  const auto has_read_tokens = [&](const LayerInfo& one) {
+    return model.producer(one.output) < attention && one.kind != "Dense" &&
+           one.kind != "Concatenate" && find_token_grid(model, one.output);
+  };
   const auto found =
       std::find_if(model.layers.rbegin(), model.layers.rend(), [&](const LayerInfo& one) {
         return needed.contains(one.output) && depends[one.output] &&
-               has_positions(model[one.output].shape);
+               (has_positions(model[one.output].shape) || has_read_tokens(one));
       });
   if (found == model.layers.rend()) {
     throw ConfigError({},

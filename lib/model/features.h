@@ -2,6 +2,7 @@
 // logits, and the layer whose positions heatmaps show.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "graph/graph.h"
@@ -18,9 +19,18 @@ struct FeatureModel {
 // layer.
 FeatureModel cut_at_features(const graph::Graph& model, const std::string& layer);
 
+// The patches of an image that are the last tokens of a value [batch, tokens, channels].
+struct TokenGrid {
+  std::int64_t height = 0, width = 0;
+  std::int64_t before = 0;  // the tokens before them
+};
+// Returns the grid of tokens; nothing for other values and for tokens of no image.
+std::optional<TokenGrid> find_token_grid(const graph::Graph& graph, graph::ValueId tokens);
+
 // Returns the layer whose output shows where the model sees a class: the last one before the logits
-// that gives images of several positions and depends on parameters, or the layer of this name.
-// Throws ConfigError if there is no such layer or its output has no positions.
+// that depends on parameters and gives images of several positions, or tokens of patches that a
+// later attention reads; or the layer of this name. Throws ConfigError if there is no such layer or
+// its output has no positions.
 const graph::LayerInfo& find_feature_map(const graph::Graph& model, const std::string& layer);
 
 }  // namespace trainer::model

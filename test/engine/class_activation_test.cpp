@@ -239,6 +239,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ClassActivation: tokens of patches give the map of the same numbers as an image") {
+  const config::Config config = map_config(
+      "{layers: [{patch_embedding: {filters: 8, patch_size: [3, 4], class_token: true, name: t}}, "
+      "{slice_tokens: {begin: 1}}, {reshape: {target_shape: [3, 2, 8], name: image}}, "
+      "{reshape: [6, 8]}, {attention: {num_heads: 2}}, {activation: gelu}, global_average_pool, "
+      "{dense: 3}]}");
+  const graph::Graph graph = model::build_model(config.model, config.data,
+                                                float_sample(SplitModel{}, {9, 8, 3}), config.seed);
+  const auto whole = predictor(graph, config);
+  const std::vector<checkpoint::Tensor> tensors = draw_tensors(*whole);
+  const std::vector<float> image = draw_numbers(std::size_t{9} * 8 * 3, 5);
+  const auto backend = test::open_test_backend();
+  const auto compute = [&](const char* layer) {
+    ClassActivation activation(graph, config, model::find_feature_map(graph, layer), *backend);
+    write_known(activation.variables(), tensors);
+    return activation.compute(image.data(), 1);
+  };
+  const PositionMap tokens = compute("t"), pixels = compute("image");
+  CHECK(tokens.height == 3);
+  CHECK(tokens.width == 2);
+  CHECK(tokens.values == pixels.values);
+  CHECK(*std::ranges::max_element(tokens.values) > 0);
+}
+
 TEST_CASE(
     "find_feature_map finds the last layer with several positions, or fails if there is none") {
   const auto find = [](const std::string& layers, const std::string& name = "") {
