@@ -91,6 +91,38 @@ constexpr Pretrained kPretrained[] = {
      "layer1.0.conv1", PreprocessPreset::kTorch, "", "_notop", 32},
     {BackboneName::kResNet56Cifar, kTorchvision, "pytorch_resnet_cifar10.resnet56",
      "layer1.0.conv1", PreprocessPreset::kTorch, "", "_notop", 32},
+    {BackboneName::kVitTinyPatch16, kTimm, "vit_tiny_patch16_224", "blocks.0.attn.qkv",
+     PreprocessPreset::kTf, ""},
+    {BackboneName::kVitTinyPatch16, kTransformers, "ViTForImageClassification",
+     "vit.encoder.layer.0.attention.attention.query", PreprocessPreset::kTf, ""},
+    {BackboneName::kVitSmallPatch16, kTimm, "vit_small_patch16_224", "blocks.0.attn.qkv",
+     PreprocessPreset::kTf, ""},
+    {BackboneName::kVitSmallPatch16, kTransformers, "ViTForImageClassification",
+     "vit.encoder.layer.0.attention.attention.query", PreprocessPreset::kTf, ""},
+    {BackboneName::kVitBasePatch16, kTimm, "vit_base_patch16_224", "blocks.0.attn.qkv",
+     PreprocessPreset::kTf, ""},
+    {BackboneName::kVitBasePatch16, kTorchvision, "vit_b_16", "encoder.layers.encoder_layer_0.ln_1",
+     PreprocessPreset::kTorch, "vit_b_16-c867db91.pth"},
+    {BackboneName::kVitBasePatch16, kTransformers, "ViTForImageClassification",
+     "vit.encoder.layer.0.attention.attention.query", PreprocessPreset::kTf, ""},
+    {BackboneName::kDinoV2Small, kTimm, "vit_small_patch14_dinov2", "blocks.0.attn.qkv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2Small, kTransformers, "Dinov2ForImageClassification",
+     "dinov2.encoder.layer.0.attention.attention.query", PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2SmallReg, kTimm, "vit_small_patch14_reg4_dinov2", "blocks.0.attn.qkv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2SmallReg, kTransformers, "Dinov2WithRegistersForImageClassification",
+     "dinov2_with_registers.encoder.layer.0.attention.attention.query", PreprocessPreset::kTorch,
+     ""},
+    {BackboneName::kDinoV2Base, kTimm, "vit_base_patch14_dinov2", "blocks.0.attn.qkv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2Base, kTransformers, "Dinov2ForImageClassification",
+     "dinov2.encoder.layer.0.attention.attention.query", PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2BaseReg, kTimm, "vit_base_patch14_reg4_dinov2", "blocks.0.attn.qkv",
+     PreprocessPreset::kTorch, ""},
+    {BackboneName::kDinoV2BaseReg, kTransformers, "Dinov2WithRegistersForImageClassification",
+     "dinov2_with_registers.encoder.layer.0.attention.attention.query", PreprocessPreset::kTorch,
+     ""},
     {BackboneName::kDenseNet121, kKeras, "DenseNet121", "conv2_block1_1_conv",
      PreprocessPreset::kTorch, "densenet121_weights_tf_dim_ordering_tf_kernels*.h5"},
     {BackboneName::kDenseNet121, kTorchvision, "densenet121",
@@ -364,6 +396,10 @@ PreprocessPreset default_preprocess(const Backbone& backbone) {
 
 std::int64_t default_image_side(Backbone::Name name) {
   return std::ranges::find(kPretrained, name, &Pretrained::name)->side;
+}
+
+bool has_class_token(Backbone::Name name) {
+  return name >= BackboneName::kVitTinyPatch16 && name <= BackboneName::kDinoV2BaseReg;
 }
 
 std::vector<std::string> weight_folders(const Environment& environment) {

@@ -25,6 +25,9 @@ const char* first_block_layer(const Backbone& backbone);
 // Returns the layer of the logits where variants with the same features differ in it; else "".
 const char* distinctive_logits_layer(const Backbone& backbone);
 
+// Returns whether the backbone is ViT or DINOv2, which have a class token.
+bool has_class_token(Backbone::Name name);
+
 // Returns the name of the file that keras.applications or torchvision fetches for a backbone; "" if
 // there is none.
 std::string imagenet_weight_file(const Backbone& backbone);

@@ -93,6 +93,16 @@ class Builder {
   // Checks the smallest image that Keras allows.
   void check_backbone_input() {
     const Shape& image = sample_.image;
+    const std::int64_t patch = find_patch_size(model_.backbone->name);
+    if (image[0] % patch != 0 || image[1] % patch != 0) {
+      const auto nearest = [&](std::int64_t side) {
+        return std::max(kMinPixels + patch - 1, side + patch / 2) / patch * patch;
+      };
+      error(model_.backbone->loc, "model.backbone: ", spell(model_.backbone->name),
+            " needs images whose height and width are multiples of ", patch, ", got ",
+            to_string(image), "; set data.resize: [", nearest(image[0]), ", ", nearest(image[1]),
+            ']');
+    }
     if (image[0] >= kMinPixels && image[1] >= kMinPixels) return;
     error(model_.backbone->loc, "model.backbone: needs images of at least ", kMinPixels, "x",
           kMinPixels, " pixels, got ", to_string(image), "; enlarge them with data.resize");

@@ -30,6 +30,7 @@ import make_pytorch_features as networks  # noqa: E402
 TRAINER = os.environ.get("TRAINER", str(ROOT / "build/release/apps/trainer/trainer"))
 CLASSES = 61
 KEY = "model.backbone.variant"
+VITS = {"tiny": "vit_tiny_patch16_224", "small": "vit_small_patch16_224", "base": "vit_base_patch16_224"}
 TIMM = {"mobilenet_v2": "mobilenetv2_100", "mobilenet_v3_small": "mobilenetv3_small_100",
         "mobilenet_v3_large": "mobilenetv3_large_100", "regnet_y_400mf": "regnety_004",
         "regnet_y_800mf": "regnety_008", "regnet_y_1_6gf": "regnety_016", "regnet_y_3_2gf": "regnety_032",
@@ -38,6 +39,11 @@ TORCHVISION = {"efficientnetv2_s": "efficientnet_v2_s", "resnet20_cifar": "resne
 
 
 def name_in_library(backbone, variant):
+    if networks.patch_size(backbone) and variant != "transformers":
+        size, register = backbone.split("_")[1], "reg4_" if backbone.endswith("_reg") else ""
+        if variant == "torchvision":
+            return "vit_b_16"
+        return f"vit_{size}_patch14_{register}dinov2" if "dinov2" in backbone else VITS[size]
     if variant == "torchvision":
         return TORCHVISION.get(backbone, backbone)
     if variant == "transformers":
@@ -57,6 +63,10 @@ def make_network(backbone, variant):
     for name, parameter in model.named_parameters():
         if name.endswith(("gamma", "layer_scale", "layer_scale_parameter")) or ".grn." in name:
             torch.nn.init.uniform_(parameter, 0.5, 1)
+        elif name.endswith("lambda1"):
+            torch.nn.init.uniform_(parameter, 0.5, 1)
+        elif name.endswith(("cls_token", "class_token", "reg_token", "register_tokens", "heads.head.weight")):
+            torch.nn.init.normal_(parameter, std=0.1)
     return model
 
 
@@ -81,12 +91,16 @@ def run(folder, backbone, variant, weights, images):
 def check(folder, backbone, variant, variants):
     """Returns a row of the table and the mistakes."""
     model = make_network(backbone, variant)
-    side = 224 if backbone == "vgg16" else 67
-    images = np.random.default_rng(7).integers(0, 256, (2, side, 224 if side == 224 else 96, 3), dtype=np.uint8)
+    patch = networks.patch_size(backbone)
+    size = (224, 224) if backbone == "vgg16" else (67, 96)
+    if patch:  # the file is for 6 x 6 patches
+        size = (4 * patch, 4 * patch if variant == "torchvision" else 7 * patch)
+    images = np.random.default_rng(7).integers(0, 256, (2, *size, 3), dtype=np.uint8)
     x = torch.from_numpy(images).permute(0, 3, 1, 2) / 127.5 - 1
-    expected = networks.compute(model, x).numpy()
-    state = model.state_dict()
-    torch.save(state, folder / "w.pth")
+    resized = networks.make_resized(model, variant, name_in_library(backbone, variant), CLASSES, size) if patch else model
+    expected = networks.compute(resized, x).numpy()
+    torch.save(model.state_dict(), folder / "w.pth")
+    state = networks.published_state(model)
     safetensors.torch.save_file({key: value.contiguous() for key, value in state.items()}, folder / "w.safetensors")
     worst, outcomes, mistakes = 0.0, [], []
     for given in [None, *variants]:

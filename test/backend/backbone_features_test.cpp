@@ -207,21 +207,29 @@ std::uint64_t compute_digest(const std::string& text) {
 
 // Returns the name that PyTorch gives to a parameter.
 std::string name_in_pytorch(const graph::LayerInfo& layer, const std::string& parameter) {
-  if (layer.kind == "LayerScale") return layer.name;
+  if (layer.kind == "LayerScale" || layer.kind == "PrependTokens" ||
+      layer.kind == "PositionEmbedding") {
+    return layer.name;
+  }
   const std::string kind = parameter.substr(parameter.rfind('/') + 1);
   const std::map<std::string, std::string> names{{"beta", "bias"},
                                                  {"bias", "bias"},
                                                  {"moving_mean", "running_mean"},
                                                  {"moving_variance", "running_var"}};
   const auto found = names.find(kind);
-  return layer.name + '.' + (found == names.end() ? "weight" : found->second);
+  // torch.nn.MultiheadAttention has no module for its first projection.
+  const char separator = layer.name.ends_with("in_proj") ? '_' : '.';
+  return layer.name + separator + (found == names.end() ? "weight" : found->second);
 }
 
 // Returns value_of() of make_pytorch_features.py, with the rank that the tensor has in the file.
 checkpoint::Tensor make_tensor(const std::string& name, std::int64_t count, std::int64_t outputs,
                                const Shape& kernel, int rank) {
-  const bool is_scale = name.ends_with("gamma") || name.ends_with("layer_scale") ||
-                        name.ends_with("layer_scale_parameter");
+  if (rank == 3 && kernel.rank() == 2) {  // tokens
+    return {name, {1, kernel[0], kernel[1]}, chaos<float>(count, add_letters(name), 0, 0.1)};
+  }
+  const bool is_scale = name.ends_with("gamma") || name.ends_with("lambda1") ||
+                        name.ends_with("layer_scale") || name.ends_with("layer_scale_parameter");
   const bool is_weight = name.ends_with(".weight");
   double offset = 0, scale = 0.1;
   const bool is_vector = kernel.rank() == 1;
@@ -274,13 +282,19 @@ void check_variant(const std::string& name, const std::string& variant, bool is_
     return "{backbone: {name: " + name + ", include_top: true" + more +
            "}, loss: mean_squared_error}";
   };
-  model::SampleSpec spec =
-      sample(Shape(pytorch_fixture()["image"].get<std::vector<std::int64_t>>()),
-             c["count"].get<std::int64_t>());
-  spec.label_is_index = false;
-  spec.image_type = DType::kFloat32;
+  const auto make_sample = [&](const json& image) {
+    model::SampleSpec spec =
+        sample(Shape(image.get<std::vector<std::int64_t>>()), c["count"].get<std::int64_t>());
+    spec.label_is_index = false;
+    spec.image_type = DType::kFloat32;
+    return spec;
+  };
+  const model::SampleSpec spec =
+      make_sample(c.contains("image") ? c["image"] : pytorch_fixture()["image"]);
+  // The weights of ViT and DINOv2 are those for an image of another size.
+  const model::SampleSpec of_file = c.contains("file_image") ? make_sample(c["file_image"]) : spec;
   write_state_dict(file,
-                   make_state_dict(build(model_text(", variant: " + variant), spec, data), c));
+                   make_state_dict(build(model_text(", variant: " + variant), of_file, data), c));
   const config::Config config = build_config(
       model_text((is_named ? ", variant: " + variant : "") + ", weights: '" + file.string() + "'"),
       data);
@@ -356,6 +370,19 @@ TEST_CASE("backbone: EfficientNet, MobileNetV3, ConvNeXt and Xception compute Ke
        {"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
         "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny", "xception"}) {
     check_backbone(name);
+  }
+}
+
+TEST_CASE("import_weights: state dicts of ViT and DINOv2 give the logits for images of any size") {
+  for (const auto& [name, variant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"vit_tiny_patch16", "timm"},
+           {"vit_tiny_patch16", "transformers"},
+           {"vit_base_patch16", "torchvision"},
+           {"dinov2_small", "timm"},
+           {"dinov2_small_reg", "timm"},
+           {"dinov2_small", "transformers"},
+           {"dinov2_small_reg", "transformers"}}) {
+    check_variant(name, variant, false);
   }
 }
 

@@ -2,17 +2,21 @@
 """Writes test/keras/backbones/pytorch.json: logits of networks of torchvision, timm, transformers and
 pytorch_resnet_cifar10 for one image, with weights of a formula.
 
-    scripts/python_env.sh numpy torch torchvision timm transformers -- test/keras/make_pytorch_features.py [CASE...]
+    scripts/python_env.sh numpy torch torchvision timm transformers safetensors -- test/keras/make_pytorch_features.py [CASE...]
 
 All cases, or those named; the others stay as they are. Each has a digest of the names and sizes of the tensors of the
-state dict, in the order of their names, and the rank of each; and the logits. PyTorch computes in float64.
+state dict, in the order of their names, and the rank of each; and the logits. PyTorch computes in float64. The state
+dicts of ViT and DINOv2 are for a square image `file_image`, and the image has another size, for which the library
+interpolates the position embeddings. Names of transformers are those that save_pretrained() writes.
 """
 
 import json
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
+import safetensors.torch
 import torch
 
 FILE = pathlib.Path(__file__).resolve().parent / "backbones" / "pytorch.json"
@@ -20,6 +24,13 @@ SIZE = (67, 96, 3)
 CLASSES = 61
 # By the name and variant of the backbone: the network in its library.
 CASES = {
+    "vit_tiny_patch16 timm": "vit_tiny_patch16_224",
+    "vit_tiny_patch16 transformers": "vit_tiny_patch16",
+    "vit_base_patch16 torchvision": "vit_b_16",
+    "dinov2_small timm": "vit_small_patch14_dinov2",
+    "dinov2_small_reg timm": "vit_small_patch14_reg4_dinov2",
+    "dinov2_small transformers": "dinov2_small",
+    "dinov2_small_reg transformers": "dinov2_small_reg",
     "mobilenet_v2 torchvision": "mobilenet_v2",
     "mobilenet_v2 timm": "mobilenetv2_100",
     "mobilenet_v3_small torchvision": "mobilenet_v3_small",
@@ -104,7 +115,9 @@ def make_transformers(network, classes):
     return transformers.ConvNextForImageClassification(transformers.ConvNextConfig(**sizes))
 
 
-def make_network(variant, network, classes=CLASSES):
+def make_network(variant, network, classes=CLASSES, side=None):
+    if patch_size(network):
+        return make_vit(variant, network, classes, 6 * patch_size(network) if side is None else side)
     if network in ("resnet20", "resnet56"):
         return CifarResNet({"resnet20": 3, "resnet56": 9}[network], classes)
     if variant == "torchvision":
@@ -116,6 +129,43 @@ def make_network(variant, network, classes=CLASSES):
     return timm.create_model(network, num_classes=classes)
 
 
+VIT_WIDTHS = {"tiny": 192, "small": 384, "base": 768}
+
+
+def patch_size(network):
+    """Of ViT and DINOv2; 0 for other networks."""
+    return 14 if "dinov2" in network or "patch14" in network else 16 if "vit_" in network else 0
+
+
+def make_vit(variant, network, classes, side):
+    """A network for square images of `side` pixels, which takes images of other sizes but for torchvision."""
+    if variant == "torchvision":
+        import torchvision
+        return getattr(torchvision.models, network)(weights=None, num_classes=classes, image_size=side)
+    if variant == "timm":
+        import timm
+        return timm.create_model(network, num_classes=classes, img_size=side, dynamic_img_size=True)
+    import transformers
+    size = network.split("_")[1]
+    kind = "ViT" if network.startswith("vit") else "Dinov2WithRegisters" if network.endswith("_reg") else "Dinov2"
+    width = VIT_WIDTHS[size]
+    hidden = {"intermediate_size": 4 * width} if kind == "ViT" else {}
+    return getattr(transformers, kind + "ForImageClassification")(getattr(transformers, kind + "Config")(
+        hidden_size=width, num_attention_heads=width // 64, image_size=side, patch_size=patch_size(network),
+        num_labels=classes, **hidden))
+
+
+def make_resized(model, variant, network, classes, image):
+    """The network for an image [height, width] of another size than its own; only torchvision builds another."""
+    if variant != "torchvision":
+        return model
+    import torchvision
+    resized = make_vit(variant, network, classes, image[0]).to(next(model.parameters()).dtype).eval()
+    state = torchvision.models.vision_transformer.interpolate_embeddings(image[0], 16, model.state_dict())
+    resized.load_state_dict(state)
+    return resized
+
+
 def chaos(count, number):
     """Numbers in [-1, 1] that any language makes of integers alone."""
     i = np.arange(count, dtype=np.int64) % 100003
@@ -125,6 +175,7 @@ def chaos(count, number):
 def value_of(name, shape):
     count = int(np.prod(shape))
     u = chaos(count, sum(name.encode()))
+    name = name.replace("lambda1", "gamma")  # layer scale
     if name.endswith((".running_var", ".gamma", "layer_scale", "layer_scale_parameter")) or (
             name.endswith(".weight") and (len(shape) == 1 or shape[:3] == (1, 1, 1))):
         u = 0.75 + 0.25 * u
@@ -143,25 +194,47 @@ def digest(text):
     return value
 
 
+def published_state(model):
+    """The state dict with the names of the files that the library writes."""
+    if not hasattr(model, "save_pretrained"):
+        return model.state_dict()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return safetensors.torch.load_file(folder + "/model.safetensors")
+
+
 def set_weights(model):
-    """Returns the tensors in the order of their names."""
-    state = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
-    model.load_state_dict({key: value_of(key, tuple(value.shape)) for key, value in state.items()}, strict=False)
-    return sorted(state.items())
+    """Returns the model, and its tensors in the order of their names."""
+    state = {key: value for key, value in published_state(model).items()
+             if not key.endswith(("num_batches_tracked", "mask_token"))}
+    values = {key: value_of(key, tuple(value.shape)) for key, value in state.items()}
+    if not hasattr(model, "save_pretrained"):
+        model.load_state_dict(values, strict=False)
+        return model, sorted(state.items())
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        safetensors.torch.save_file(values, folder + "/model.safetensors", metadata={"format": "pt"})
+        return type(model).from_pretrained(folder, dtype=torch.float64).eval(), sorted(state.items())
 
 
 def compute(model, image):
+    interpolates = type(model).__name__ == "ViTForImageClassification"
     with torch.no_grad():
-        result = model(image)
+        result = model(image, interpolate_pos_encoding=True) if interpolates else model(image)
     return getattr(result, "logits", result)
 
 
 def make(case):
-    model = make_network(case.split()[1], CASES[case]).double().eval()
-    state = set_weights(model)
-    image = torch.from_numpy(chaos(int(np.prod(SIZE)), 7).reshape((1,) + SIZE)).permute(0, 3, 1, 2)
+    variant, network = case.split()[1], CASES[case]
+    model, state = set_weights(make_network(variant, network).double().eval())
+    patch, size, sizes = patch_size(network), SIZE, {}
+    if patch:
+        size = (4 * patch, 4 * patch if variant == "torchvision" else 7 * patch, 3)
+        sizes = {"image": list(size), "file_image": [6 * patch, 6 * patch, 3]}
+        model = make_resized(model, variant, network, CLASSES, size)
+    image = torch.from_numpy(chaos(int(np.prod(size)), 7).reshape((1,) + size)).permute(0, 3, 1, 2)
     numbers = compute(model, image).numpy().ravel()
-    return {"tensors": digest("".join(f"{key} {value.numel()}\n" for key, value in state)),
+    return {**sizes, "tensors": digest("".join(f"{key} {value.numel()}\n" for key, value in state)),
             "ranks": "".join(str(value.dim()) for _, value in state),
             "norm": float(np.linalg.norm(numbers)), "step": 1, "count": len(numbers),
             "features": [float(f"{v:.9g}") for v in numbers]}

@@ -257,6 +257,10 @@ void check_backbone(Checks& checks) {
     checks.report("model.backbone.pooling",
                   "cannot be given beside include_top: true, which has its own");
   }
+  if (named && backbone.pooling == Backbone::Pooling::kToken && !has_class_token(backbone.name)) {
+    checks.report("model.backbone.pooling", concat("is token, but ", spell(backbone.name),
+                                                   " has no class token; use avg or max"));
+  }
   if (!backbone.include_top && model.head.empty()) {
     checks.report("model.backbone",
                   "needs model.head, the layers that make logits of its features; e.g. "

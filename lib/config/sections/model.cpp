@@ -43,7 +43,8 @@ static void fields(FieldVisitor& v, Backbone& s) {
   v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether the classifier of the backbone is included.");
   v("pooling", s.pooling,
-    "Global pooling at the end of the backbone: none, avg or max; none when left out.");
+    "Pooling at the end of the backbone: none, avg, max or, of vit and dinov2, token (the class "
+    "token). none gives the features at all positions.");
   v("freeze", s.freeze,
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a name with *, "
     "? and classes such as \"block[1-6]*\", a list of slices and names, a number of first layers, "

@@ -90,6 +90,13 @@ struct Backbone {
     kWideResNet50,
     kResNet20Cifar,
     kResNet56Cifar,
+    kVitTinyPatch16,
+    kVitSmallPatch16,
+    kVitBasePatch16,
+    kDinoV2Small,
+    kDinoV2SmallReg,
+    kDinoV2Base,
+    kDinoV2BaseReg,
     kEfficientNetB4,
     kEfficientNetV2B0,
     kEfficientNetV2B1,
@@ -117,7 +124,8 @@ struct Backbone {
   std::string weights;             // a file; the initialisers when empty
   double alpha = 1;                // mobilenet: factor of the number of channels
   bool include_top = false;  // adds the classifier, without softmax, for the data set's classes
-  enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // used without the top
+  // Used without the top. kToken: the class token of ViT.
+  enum class Pooling { kNone, kAverage, kMax, kToken } pooling = Pooling::kNone;
   Freeze freeze;
   std::vector<Unfreeze> unfreeze;  // sorted by `at`; one entry may be given without a list
   // kTrain: trained layers use the statistics of the batch. kEval: they use the moving statistics,
@@ -172,6 +180,13 @@ constexpr auto spellings(Backbone::Name) {
                                                   {kWideResNet50, "wide_resnet50_2"},
                                                   {kResNet20Cifar, "resnet20_cifar"},
                                                   {kResNet56Cifar, "resnet56_cifar"},
+                                                  {kVitTinyPatch16, "vit_tiny_patch16"},
+                                                  {kVitSmallPatch16, "vit_small_patch16"},
+                                                  {kVitBasePatch16, "vit_base_patch16"},
+                                                  {kDinoV2Small, "dinov2_small"},
+                                                  {kDinoV2SmallReg, "dinov2_small_reg"},
+                                                  {kDinoV2Base, "dinov2_base"},
+                                                  {kDinoV2BaseReg, "dinov2_base_reg"},
                                                   {kEfficientNetB4, "efficientnet_b4"},
                                                   {kEfficientNetV2B0, "efficientnetv2_b0"},
                                                   {kEfficientNetV2B1, "efficientnetv2_b1"},
@@ -205,7 +220,7 @@ constexpr auto spellings(Backbone::Variant) {
 constexpr auto spellings(Backbone::Pooling) {
   using enum Backbone::Pooling;
   return std::to_array<Spelling<Backbone::Pooling>>(
-      {{kNone, "none"}, {kAverage, "avg"}, {kMax, "max"}});
+      {{kNone, "none"}, {kAverage, "avg"}, {kMax, "max"}, {kToken, "token"}});
 }
 constexpr auto spellings(Backbone::BatchNorm) {
   using enum Backbone::BatchNorm;

@@ -28,12 +28,15 @@ Network build_backbone(const config::Backbone& backbone, Image image, std::int64
     network = family(backbone, image, classes);
     if (!network.layers.empty()) break;
   }
+  if (network.layers.empty()) network = vit(backbone, image, classes);
   const auto add = [&](config::Layer layer) {
     network.layers.push_back(std::move(layer));
     network.groups.push_back(kHeadGroup);
   };
   const bool is_named = network.has_named_pooling;
-  if (!backbone.include_top && backbone.pooling == Pooling::kAverage) {
+  if (network.has_own_pooling) {
+    // Nothing follows.
+  } else if (!backbone.include_top && backbone.pooling == Pooling::kAverage) {
     add({config::GlobalAveragePoolLayer{}, is_named ? "avg_pool" : "", {}, {}});
   } else if (!backbone.include_top && backbone.pooling == Pooling::kMax) {
     add({config::GlobalMaxPoolLayer{}, is_named ? "max_pool" : "", {}, {}});

@@ -26,6 +26,7 @@ struct Network {
   std::vector<int> groups;
   bool has_named_pooling = true;                // the pooling in place of the classifier has a name
   std::optional<config::Layer> last_norm = {};  // follows that pooling
+  bool has_own_pooling = false;                 // the pooling is among the layers
 };
 inline constexpr int kHeadGroup = -1;  // the last group, which the layers after a backbone share
 
@@ -48,6 +49,11 @@ struct KerasPlace {
 KerasPlace place_in_keras(const std::string& layer);
 // Returns whether Keras's model starts with a Normalization layer that has weights.
 bool has_keras_normalization(const config::Backbone& backbone);
+
+// Returns ViT or DINOv2, as the functions above return theirs.
+Network vit(const config::Backbone& backbone, Image image, std::int64_t classes);
+// Returns the number that has to divide the height and width of the image: the patches of ViT.
+std::int64_t find_patch_size(config::Backbone::Name name);
 
 // Returns the backbone for this image. With the top, the last layer gives `classes` logits.
 Network build_backbone(const config::Backbone& backbone, Image image, std::int64_t classes);

@@ -13,10 +13,12 @@
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
+#include "config/source_names.h"
 #include "config/weight_names.h"
 #include "model/backbones/backbone.h"
 #include "model/files/keras_normalization.h"
 #include "model/files/keras_order.h"
+#include "model/files/position_embedding.h"
 #include "model/files/pytorch.h"
 #include "model/files/source_network.h"
 
@@ -473,7 +475,13 @@ Import read_import(const graph::Graph& graph, const config::Model& model,
   checkpoint::WeightFile weights = checkpoint::read_weights(read, {model.weights_entry, content});
   std::vector<Tensor> file = without_slots(std::move(weights.tensors));
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
+  if (model.backbone) config::use_published_names(*model.backbone, file);
   file = from_pytorch(graph, std::move(file));
+  if (model.backbone) {
+    for (std::string& note : fit_positions(graph, *model.backbone, file)) {
+      weights.notes.push_back(std::move(note));
+    }
+  }
   const std::vector<std::string>& allow_missing =
       is_backbone_file(model) ? model.backbone->allow_missing : model.allow_missing;
   std::vector<std::pair<std::string, std::string>> by_position;

@@ -3,6 +3,7 @@
 // height x width x channels here.
 #include "model/files/pytorch.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -80,20 +81,48 @@ void convert(const graph::Graph& graph, const Layers& layers, const graph::Layer
   }
 }
 
+// Returns whether the tensor of the layer is itself in the module above: "blocks.0.ls1.gamma".
+bool is_bare(const graph::LayerInfo& layer) {
+  return layer.kind == "LayerScale" || layer.kind == "PrependTokens" ||
+         layer.kind == "PositionEmbedding";
+}
+
+// timm adds the class token's position to the class token of DINOv2's own files with registers.
+void convert_dinov2(std::vector<Tensor>& file) {
+  const auto find = [&](std::string_view name) {
+    return std::ranges::find(file, name, &Tensor::name);
+  };
+  const auto registers = find("register_tokens"), token = find("cls_token"),
+             positions = find("pos_embed");
+  if (registers == file.end() || token == file.end() || positions == file.end()) return;
+  registers->name = "reg_token";
+  if (positions->shape.rank() != 3 || positions->shape[1] < 1) return;
+  const std::int64_t channels = positions->shape[2];
+  --positions->shape[1];
+  if (std::ssize(positions->values) < channels || std::ssize(token->values) != channels) return;
+  for (std::int64_t c = 0; c < channels; ++c) token->values[c] += positions->values[c];
+  positions->values.erase(positions->values.begin(), positions->values.begin() + channels);
+}
+
 }  // namespace
 
 std::vector<Tensor> from_pytorch(const graph::Graph& graph, std::vector<Tensor> file) {
   Layers layers;
   for (const graph::LayerInfo& layer : graph.layers) layers[layer.name] = &layer;
-  std::erase_if(file,
-                [](const Tensor& tensor) { return tensor.name.ends_with(".num_batches_tracked"); });
+  std::erase_if(file, [](const Tensor& tensor) {
+    return tensor.name.ends_with(".num_batches_tracked") || tensor.name.ends_with("mask_token");
+  });
+  if (layers.contains("reg_token")) convert_dinov2(file);
   for (Tensor& tensor : file) {
-    // The factors of layer scale lie in the module of the block; torchvision's are [channels, 1,
-    // 1].
-    if (const auto scale = layers.find(tensor.name);
-        scale != layers.end() && scale->second->kind == "LayerScale") {
-      tensor.name += "/gamma";
-      tensor.shape = {tensor.shape.elements()};
+    // torchvision's layer scale is [channels, 1, 1], and tokens are [1, tokens, channels].
+    if (const auto bare = layers.find(tensor.name);
+        bare != layers.end() && is_bare(*bare->second)) {
+      const graph::Value& value = graph[bare->second->parameters.front()];
+      tensor.name = value.name;
+      const bool has_positions = bare->second->kind == "PositionEmbedding";
+      if (!has_positions && tensor.shape.elements() == value.shape.elements()) {
+        tensor.shape = value.shape;
+      }
       continue;
     }
     const std::size_t dot = tensor.name.rfind('.');

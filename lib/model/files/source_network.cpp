@@ -56,6 +56,10 @@ std::vector<std::string> find_foreign_layers(const config::Backbone& backbone,
   std::vector<std::string> foreign;
   for (const std::string& tensor : unused) {
     const std::string layer = find_layer(tensor);
+    if (tensor.ends_with("reg_token") || tensor.ends_with("register_tokens")) {
+      foreign.push_back(tensor);
+      continue;
+    }
     if (layers.contains(layer) || std::ranges::find(foreign, layer) != foreign.end()) continue;
     const bool has_pattern = layer.find_first_of("0123456789") != std::string::npos &&
                              patterns.contains(without_numbers(layer));
