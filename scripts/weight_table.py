@@ -58,7 +58,12 @@ regnet_y_3_2gf regnet_y_8gf vit_b_16
 TRANSFORMERS = {"kResNet18": "microsoft/resnet-18", "kResNet34": "microsoft/resnet-34", "kResNet50": "microsoft/resnet-50",
                 "kResNet101": "microsoft/resnet-101", "kResNet152": "microsoft/resnet-152",
                 "kConvNeXtTiny": "facebook/convnext-tiny-224", "kConvNeXtSmall": "facebook/convnext-small-224",
-                "kConvNeXtBase": "facebook/convnext-base-224"}
+                "kConvNeXtBase": "facebook/convnext-base-224", "kConvNeXtV2Atto": "facebook/convnextv2-atto-1k-224",
+                "kConvNeXtV2Femto": "facebook/convnextv2-femto-1k-224", "kConvNeXtV2Pico": "facebook/convnextv2-pico-1k-224",
+                "kConvNeXtV2Nano": "facebook/convnextv2-nano-1k-224", "kConvNeXtV2Tiny": "facebook/convnextv2-tiny-1k-224",
+                "kVitBasePatch16": "google/vit-base-patch16-224", "kDinoV2Small": "facebook/dinov2-small",
+                "kDinoV2Base": "facebook/dinov2-base", "kDinoV2SmallReg": "facebook/dinov2-with-registers-small",
+                "kDinoV2BaseReg": "facebook/dinov2-with-registers-base"}
 PRESETS = {((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)): "kTorch", ((0.5,) * 3, (0.5,) * 3): "kTf",
            ((0.0,) * 3, (1.0,) * 3): "kScale"}
 
@@ -121,7 +126,7 @@ def make_rows():
     for network in TORCHVISION:
         rows += torchvision_rows(network, networks)
     backbones = set(networks.values())
-    rows += [make_row(name, backbone, "kTransformers", 0, 1, "bilinear", "kTorch")
+    rows += [make_row(name, backbone, "kTransformers", 0, 1, "bilinear", "kTf" if name.startswith("google/vit") else "kTorch")
              for backbone, name in TRANSFORMERS.items() if backbone in backbones]
     for row in rows:
         if not row.startswith("{"):
