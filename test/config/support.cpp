@@ -40,7 +40,7 @@ model:
     - spatial_dropout: 0.3
     - drop_path: {rate: 0.2, name: d}
     - layer_scale: 0.5
-    - global_response_norm: 1e-5
+    - global_response_norm: 1.0e-5
     - activation: hard_swish
     - multiply: {inputs: [d, l]}
     - global_average_pool: {inputs: [e], keepdims: true}

@@ -332,7 +332,8 @@ static void fields(FieldVisitor& v, LayerScaleLayer& s) {
 
 static void fields(FieldVisitor& v, GlobalResponseNormLayer& s) {
   v.shorthand("epsilon");
-  v("epsilon", s.epsilon, "Added to the mean of the channels' norms.", above(0));
+  v("epsilon", s.epsilon, "Number that is added to the mean of the norms of the channels.",
+    above(0));
 }
 
 static void fields(FieldVisitor& v, Round& s) {
