@@ -118,21 +118,27 @@ TEST_CASE("PrependTokens, Crop and ZeroPad: tokens match the reference") {
   }
 }
 
+// The packed formats of a square kernel and of its transpose are equal.
 TEST_CASE("Dense: every row of tokens and of images matches the reference") {
-  for (const Shape& shape : {Shape{kBatch, 7, 20}, Shape{kBatch, 3, 4, 20}}) {
+  const auto test_rows = [](const Shape& shape, std::int64_t units) {
     check({concat("dense of ", to_string(shape)),
            [=](Builder& b) {
              Shape to = shape;
-             to[shape.rank() - 1] = 33;
-             const ValueId x = b.input(shape), dy = b.input(to), kernel = b.parameter({20, 33});
+             to[shape.rank() - 1] = units;
+             const std::int64_t inputs = shape[shape.rank() - 1];
+             const ValueId x = b.input(shape), dy = b.input(to);
+             const ValueId kernel = b.parameter({inputs, units});
              b.output(b.add1(graph::Dense{true, {graph::Activation::Kind::kRelu, 0}},
-                             {x, kernel, b.parameter({33})}));
-             b.output(b.add1(graph::DenseBackwardData{20}, {dy, kernel}));
+                             {x, kernel, b.parameter({units})}));
+             b.output(b.add1(graph::DenseBackwardData{inputs}, {dy, kernel}));
              for (const ValueId id : b.add(graph::DenseBackwardWeights{true}, {x, dy}))
                b.output(id);
            },
            {1, 5}});
-  }
+  };
+  test_rows({kBatch, 7, 20}, 33);
+  test_rows({kBatch, 3, 4, 20}, 33);
+  test_rows({kBatch, 37, 192}, 192);
 }
 
 // Values go from the layout of images to that of tokens and back.

@@ -211,7 +211,8 @@ BufferId dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
                       const memory::desc& wanted) {
   if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
   const auto bytes = static_cast<std::int64_t>(wanted.get_size());
-  return l.packed_weights(input, make_key(wanted), bytes,
+  // A square kernel and its transpose may have one format.
+  return l.packed_weights(input, make_key(plain) + make_key(wanted), bytes,
                           [plain, wanted](const float* from, std::byte* to) {
                             const auto reorder = std::make_shared<Reorder>(plain, from, wanted, to);
                             return [reorder] { reorder->run(); };
