@@ -76,7 +76,7 @@ constexpr RegNetVariant kRegNetVariants[] = {
      "squeeze_and_excite_excite",
      "skip_1x1",
      "skip_bn",
-     "head1head_dense"},
+     "1head_dense"},
 };
 
 class RegNetBuilder {
