@@ -21,14 +21,20 @@ struct RegNetSpec {
   std::array<int, 4> blocks;  // of each stage
   std::array<std::int64_t, 4> channels;
   std::int64_t group_width;
-  std::int64_t first_of_torchvision = 0;  // its channels of the first stage, where they differ
+  // Those of torchvision where they differ, since it rounds to groups in another way.
+  std::array<std::int64_t, 4> in_torchvision{};
 };
 constexpr RegNetSpec kRegNets[] = {
     {Name::kRegNetY400MF, "regnety004", {1, 3, 6, 6}, {48, 104, 208, 440}, 8},
-    {Name::kRegNetY800MF, "regnety008", {1, 3, 8, 2}, {64, 128, 320, 768}, 16},
+    {Name::kRegNetY800MF, "regnety008", {1, 3, 8, 2}, {64, 128, 320, 768}, 16, {64, 144, 320, 784}},
     {Name::kRegNetY1600MF, "regnety016", {2, 6, 17, 2}, {48, 120, 336, 888}, 24},
     {Name::kRegNetY3200MF, "regnety032", {2, 5, 13, 1}, {72, 216, 576, 1512}, 24},
-    {Name::kRegNetY8GF, "regnety080", {2, 4, 10, 1}, {168, 448, 896, 2016}, 56, 224},
+    {Name::kRegNetY8GF,
+     "regnety080",
+     {2, 4, 10, 1},
+     {168, 448, 896, 2016},
+     56,
+     {224, 448, 896, 2016}},
 };
 
 // What distinguishes the variants. See fill_in() for the names; those of Keras follow the name of
@@ -95,9 +101,8 @@ class RegNetBuilder {
     normalise(start_ + v_.stem_norm);
     list_.activate("stem_relu", config::Activation::kRelu);
     for (std::size_t stage = 0; stage < spec_.blocks.size(); ++stage) {
-      std::int64_t channels = spec_.channels[stage];
-      const bool has_own = v_.variant == Variant::kTorchvision && spec_.first_of_torchvision != 0;
-      if (stage == 0 && has_own) channels = spec_.first_of_torchvision;
+      const bool is_own = v_.variant == Variant::kTorchvision && spec_.in_torchvision[0] > 0;
+      const std::int64_t channels = (is_own ? spec_.in_torchvision : spec_.channels)[stage];
       for (int i = 0; i < spec_.blocks[stage]; ++i) {
         block({static_cast<int>(stage), i}, i == 0 ? inputs : channels, channels);
       }
