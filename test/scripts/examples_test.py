@@ -26,6 +26,8 @@ REPLACED = {
     # Tests use no network.
     "trainer weights resnet50 vgg16": "trainer weights",
     "WEIGHTS_DIR=/data/weights trainer weights resnet50 vgg16": "trainer weights",
+    "trainer weights timm/resnet50.a1_in1k": "trainer weights --search resnet50",
+    "trainer train photos.yaml --set model.backbone.weights=timm/resnet50.a1_in1k": "trainer models resnet50",
     # A run in place of a folder of crossval; the guide runs crossval.
     "trainer data xrays.yaml --suspects runs/xrays_crossval --sheet suspects.png":
         "trainer data cats_dogs.yaml --suspects runs/cats_dogs --sheet suspects.png",
