@@ -363,10 +363,10 @@ std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algori
 }
 
 std::string hash_file(const Path& path, Digest::Algorithm algorithm) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_to_open(path);
-  const std::shared_ptr<void> closer(nullptr, [descriptor](void*) { ::close(descriptor); });
-  return hash_file(descriptor, path, algorithm);
+  check_regular_file(path);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_to_open(path);
+  return hash_file(file.get(), path, algorithm);
 }
 
 std::string sha256(std::span<const std::uint8_t> bytes) {
