@@ -103,11 +103,13 @@ std::size_t find_block_end(const std::string& name) {
     return end > kExpanded.size() ? end : kExpanded.size() - 1;
   }
   // PyTorch: layer1.0.conv1, blocks.1.0.conv_dw, features.1.0.block.0.0, stages.0.blocks.1.norm,
-  // resnet.encoder.stages.0.layers.1.shortcut. DenseNet: pool2_conv.
+  // resnet.encoder.stages.0.layers.1.shortcut, vit.encoder.layer.0.norm1,
+  // encoder.layers.encoder_layer_0.ln_1. DenseNet: pool2_conv.
   constexpr std::string_view kEncoder = "encoder.";
   const std::size_t encoder = name.find(kEncoder);
   const std::size_t start = encoder == std::string::npos ? 0 : encoder + kEncoder.size();
-  for (const std::string_view prefix : {"layer", "pool", "blocks.", "features.", "stages."}) {
+  for (const std::string_view prefix :
+       {"layers.encoder_layer_", "layer.", "layer", "pool", "blocks.", "features.", "stages."}) {
     if (name.compare(start, prefix.size(), prefix) != 0) continue;
     const std::size_t end = skip_digits(name, start + prefix.size());
     if (end == start + prefix.size()) continue;
