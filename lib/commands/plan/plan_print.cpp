@@ -104,30 +104,32 @@ std::size_t find_block_end(const std::string& name) {
   }
   // PyTorch: layer1.0.conv1, blocks.1.0.conv_dw, features.1.0.block.0.0, stages.0.blocks.1.norm,
   // resnet.encoder.stages.0.layers.1.shortcut, vit.encoder.layer.0.norm1,
-  // encoder.layers.encoder_layer_0.ln_1. DenseNet: pool2_conv.
+  // encoder.layers.encoder_layer_0.ln_1, s1.b1.conv1.conv. DenseNet: pool2_conv.
   constexpr std::string_view kEncoder = "encoder.";
   const std::size_t encoder = name.find(kEncoder);
   const std::size_t start = encoder == std::string::npos ? 0 : encoder + kEncoder.size();
-  for (const std::string_view prefix :
-       {"layers.encoder_layer_", "layer.", "layer", "pool", "blocks.", "features.", "stages."}) {
+  for (const std::string_view prefix : {"layers.encoder_layer_", "layer.", "layer", "pool",
+                                        "blocks.", "features.", "stages.", "s"}) {
     if (name.compare(start, prefix.size(), prefix) != 0) continue;
     const std::size_t end = skip_digits(name, start + prefix.size());
     if (end == start + prefix.size()) continue;
-    for (const std::string_view between : {".blocks.", ".layers.", "."}) {
+    for (const std::string_view between : {".blocks.", ".layers.", ".b", "."}) {
       if (name.compare(end, between.size(), between) != 0) continue;
       const std::size_t second = skip_digits(name, end + between.size());
       if (second > end + between.size()) return second;
     }
     return end;
   }
-  // Other networks: block_1_expand_BN, conv2_block1_1_conv.
-  constexpr std::string_view kBlock = "block";
-  std::size_t at = name.find(kBlock);
+  // Other networks: block_1_expand_BN, conv2_block1_1_conv, regnety004_Stage_0_YBlock_0_conv_1x1_1,
+  // trunk_output.block1.block1-0.f.a.0.
+  constexpr std::string_view kBlock = "lock";
+  std::size_t at = name.rfind(kBlock);
   if (at == std::string::npos) return 0;
   at += kBlock.size();
   if (at < name.size() && name[at] == '_') ++at;
   const std::size_t end = skip_digits(name, at);
   if (end == at) return 0;
+  if (end < name.size() && name[end] == '-') return skip_digits(name, end + 1);
   // Blocks of EfficientNet have a letter too: block2a.
   return end < name.size() && name[end] >= 'a' && name[end] <= 'z' ? end + 1 : end;
 }
