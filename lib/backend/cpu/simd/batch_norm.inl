@@ -1,8 +1,9 @@
-// Batch normalisation over blocked planes. Sums run in float over one run of pixels, again over the runs
-// of one plane, and in double over planes: one sum over 112x112 pixels would lose two digits, which
-// the masks of relu6 further up turn into wrong gradients.
+// Batch normalisation over blocked planes. Sums run in float over one run of pixels, again over the
+// runs of one plane, and in double over planes: one sum over 112x112 pixels would lose two digits,
+// which the masks of relu6 further up turn into wrong gradients.
 
-// Adds to two sums over the pixels of a plane: add(i, a, b) adds those of pixel i to the sums of its run.
+// Adds to two sums over the pixels of a plane: add(i, a, b) adds those of pixel i to the sums of
+// its run.
 template <class Add>
 inline void add_runs(std::int64_t pixels, V& a, V& b, const Add& add) {
   constexpr std::int64_t kRun = 64;
@@ -102,7 +103,9 @@ template <class T>
 void add_two_norms(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
                    const NormCoefficients& other_rows, T* y) {
   add_terms(s, x, rows, other, other_rows, y,
-            [](V value, const BlockNorm<FusedActivation::kNone>& norm) { return rounded<T>(norm(value)); });
+            [](V value, const BlockNorm<FusedActivation::kNone>& norm) {
+              return rounded<T>(norm(value));
+            });
 }
 
 // Calls f<activation, true> if `values` is not null, else f<activation, false>.
@@ -115,7 +118,8 @@ inline void with_activation_and_optional(FusedActivation activation, const T* va
 }
 
 template <FusedActivation activation, bool given, class T>
-inline V before_activation(const BlockNorm<activation>& norm, V dy, V x, const T* y, std::int64_t at) {
+inline V before_activation(const BlockNorm<activation>& norm, V dy, V x, const T* y,
+                           std::int64_t at) {
   if constexpr (activation == FusedActivation::kNone) return dy;
   if constexpr (given) return through<activation>(dy, load(y + at), norm.alpha);
   return through<activation>(dy, rounded<T>(norm(x)), norm.alpha);
@@ -129,8 +133,8 @@ inline void add_to(GradientSums* sums, V sum, V product) {
 }
 
 template <class T>
-void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
-               const float* inverse_std, GradientSums* sums) {
+void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y,
+               const NormCoefficients& rows, const float* inverse_std, GradientSums* sums) {
   with_activation_and_optional(rows.activation, y, [&]<FusedActivation activation, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
@@ -159,37 +163,40 @@ inline V gradient_before(const ActivationGradient<T>& from, std::int64_t at) {
 
 template <class T>
 void activation_gradient(const PlaneShape& s, const ActivationGradient<T>& from, T* d) {
-  with_activation_and_optional(from.activation, from.b, [&]<FusedActivation activation, bool sum>() {
-    const std::int64_t end = s.n * s.blocks * s.pixels * B;
-    for (std::int64_t at = 0; at < end; at += B)
-      store(d + at, gradient_before<activation, sum>(from, at));
-  });
+  with_activation_and_optional(from.activation, from.b,
+                               [&]<FusedActivation activation, bool sum>() {
+                                 const std::int64_t end = s.n * s.blocks * s.pixels * B;
+                                 for (std::int64_t at = 0; at < end; at += B)
+                                   store(d + at, gradient_before<activation, sum>(from, at));
+                               });
 }
 
 template <class T>
-void activation_gradient_sums(const PlaneShape& s, const ActivationGradient<T>& from, T* d, const T* x,
-                        const float* mean, const float* inverse_std, GradientSums* sums) {
-  with_activation_and_optional(from.activation, from.b, [&]<FusedActivation activation, bool sum_of_two>() {
-    std::int64_t at = 0;
-    for (std::int64_t n = 0; n < s.n; ++n)
-      for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const V centre = load(mean + k * B), is = load(inverse_std + k * B);
-        V sum{}, product{};
-        add_runs(s.pixels, sum, product, [&](std::int64_t, V& run_sum, V& run_product) {
-          const V g = gradient_before<activation, sum_of_two>(from, at);
-          store(d + at, g);
-          run_sum += g;
-          run_product += g * ((load(x + at) - centre) * is);
-          at += B;
-        });
-        add_to(sums + k * B, sum, product);
-      }
-  });
+void activation_gradient_sums(const PlaneShape& s, const ActivationGradient<T>& from, T* d,
+                              const T* x, const float* mean, const float* inverse_std,
+                              GradientSums* sums) {
+  with_activation_and_optional(
+      from.activation, from.b, [&]<FusedActivation activation, bool sum_of_two>() {
+        std::int64_t at = 0;
+        for (std::int64_t n = 0; n < s.n; ++n)
+          for (std::int64_t k = 0; k < s.blocks; ++k) {
+            const V centre = load(mean + k * B), is = load(inverse_std + k * B);
+            V sum{}, product{};
+            add_runs(s.pixels, sum, product, [&](std::int64_t, V& run_sum, V& run_product) {
+              const V g = gradient_before<activation, sum_of_two>(from, at);
+              store(d + at, g);
+              run_sum += g;
+              run_product += g * ((load(x + at) - centre) * is);
+              at += B;
+            });
+            add_to(sums + k * B, sum, product);
+          }
+      });
 }
 
 template <class T>
-void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
-                   const NormGradientCoefficients& gradient, T* dx) {
+void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y,
+                   const NormCoefficients& rows, const NormGradientCoefficients& gradient, T* dx) {
   with_activation_and_optional(rows.activation, y, [&]<FusedActivation activation, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)

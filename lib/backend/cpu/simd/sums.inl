@@ -1,6 +1,7 @@
 // Sums over flat buffers.
 
-void sum(float* out, const float* const* sources, int count, std::int64_t elements, bool accumulate) {
+void sum(float* out, const float* const* sources, int count, std::int64_t elements,
+         bool accumulate) {
   for (std::int64_t i = 0; i < elements; ++i) {
     float total = sources[0][i];
     for (int k = 1; k < count; ++k) total += sources[k][i];

@@ -1,17 +1,21 @@
-// All kernels for one instruction set. The including file defines, after <immintrin.h>: TRAINER_BLOCK, the floats of a
-// vector; TRAINER_LEVEL, the namespace; and TRAINER_LEVEL_NAME. No other header with inline functions may be included:
-// the linker could keep this instruction set's copy for everyone.
+// All kernels for one instruction set. The including file defines, after <immintrin.h>:
+// TRAINER_BLOCK, the floats of a vector; TRAINER_LEVEL, the namespace; and TRAINER_LEVEL_NAME. No
+// other header with inline functions may be included: the linker could keep this instruction set's
+// copy for everyone.
 #include "backend/cpu/simd/kernels.h"
 
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
+// Each of these files uses what stands in those before it.
+// clang-format off
 #include "backend/cpu/simd/vector.inl"
 #include "backend/cpu/simd/winograd_transforms.inl"
 #include "backend/cpu/simd/winograd.inl"
 #include "backend/cpu/simd/winograd_weights.inl"
 #include "backend/cpu/simd/batch_norm.inl"
 #include "backend/cpu/simd/sums.inl"
+// clang-format on
 
 // The kernels K of this instruction set, which the file that defines them specialises.
 template <class K>

@@ -23,8 +23,8 @@ inline V load(const float* p) {
 }
 inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// Stores past the caches: p is aligned to a vector. Other threads are sure to see the value only after
-// fence_non_temporal_stores().
+// Stores past the caches: p is aligned to a vector. Other threads are sure to see the value only
+// after fence_non_temporal_stores().
 inline void store_non_temporal(float* p, V v) {
 #if TRAINER_BLOCK == 16
   _mm512_stream_ps(p, v);
@@ -43,8 +43,8 @@ inline V load(const BFloat16* p) {
   return v;
 }
 // Returns the bits of bfloat16 numbers for the bits of floats, as float_to_bfloat16() of
-// base/numbers/half.h does: the nearest number, the even one on a tie; a NaN stays a quiet NaN, also
-// if all bits of its payload are set.
+// base/numbers/half.h does: the nearest number, the even one on a tie; a NaN stays a quiet NaN,
+// also if all bits of its payload are set.
 template <class Bits>
 inline Bits round_to_bfloat16(Bits u) {
   const Bits number = (u + 0x7FFFu + (u >> 16 & 1u)) >> 16, nan = u >> 16 | 0x40u;
@@ -72,8 +72,8 @@ inline void put(BFloat16* p, float x) {
 }
 
 inline V select(I mask, V a, V b) { return mask ? a : b; }
-// Returns whether v replaces a maximum: the first of equal numbers stays. A NaN replaces every number and stays, so
-// that the loss shows it.
+// Returns whether v replaces a maximum: the first of equal numbers stays. A NaN replaces every
+// number and stays, so that the loss shows it.
 inline I wins(V v, V best) { return ~(v <= best) & (best == best); }
 
 // Loads the first `count` of B numbers, zeros for the rest.
@@ -88,12 +88,15 @@ inline void store_first(float* p, V v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
-// Exchanges, of each two neighbouring groups of D numbers, the second one of a with the first one of b.
+// Exchanges, of each two neighbouring groups of D numbers, the second one of a with the first one
+// of b.
 template <int D, std::size_t... J>
 inline void swap_groups(V& a, V& b, std::index_sequence<J...>) {
   constexpr int kBlock = TRAINER_BLOCK;
-  const V low = __builtin_shufflevector(a, b, ((J & D) == 0 ? static_cast<int>(J) : kBlock + static_cast<int>(J) - D)...);
-  b = __builtin_shufflevector(a, b, ((J & D) == 0 ? static_cast<int>(J) + D : kBlock + static_cast<int>(J))...);
+  const V low = __builtin_shufflevector(
+      a, b, ((J & D) == 0 ? static_cast<int>(J) : kBlock + static_cast<int>(J) - D)...);
+  b = __builtin_shufflevector(
+      a, b, ((J & D) == 0 ? static_cast<int>(J) + D : kBlock + static_cast<int>(J))...);
   a = low;
 }
 
@@ -132,7 +135,8 @@ inline V through(V g, V y, float alpha) {
 template <FusedActivation activation>
 inline V activate(V x, float alpha) {
   if constexpr (activation == FusedActivation::kRelu) return select(x < 0, V{}, x);
-  if constexpr (activation == FusedActivation::kRelu6) return select(x < 0, V{}, select(x > 6, splat(6), x));
+  if constexpr (activation == FusedActivation::kRelu6)
+    return select(x < 0, V{}, select(x > 6, splat(6), x));
   if constexpr (activation == FusedActivation::kLeakyRelu) return select(x < 0, x * alpha, x);
   return x;
 }

@@ -1,12 +1,13 @@
-// Convolutions 3x3 of stride 1 as Winograd's F(4x4, 3x3), forward and back to the input; see WinogradShape.
+// Convolutions 3x3 of stride 1 as Winograd's F(4x4, 3x3), forward and back to the input; see
+// WinogradShape.
 
 // ---- The products at one point: rows of tiles times a panel of output channels ----
 
 constexpr std::int64_t kMaxRows = TRAINER_BLOCK == 16 ? 14 : 6;
 
-// c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is one
-// sum in the order of the input channels, whatever R. Prefetches the operands of the next call: next_a, as large as a,
-// and next_c.
+// c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is
+// one sum in the order of the input channels, whatever R. Prefetches the operands of the next call:
+// next_a, as large as a, and next_c.
 template <int R, int N>
 void multiply(const float* a, const float* b, float* c, std::int64_t blocks, std::int64_t c_row,
               const float* next_a, const float* next_c) {
@@ -46,30 +47,44 @@ using Multiply = void (*)(const float*, const float*, float*, std::int64_t, std:
 template <int N>
 inline Multiply select_multiply(std::int64_t rows) {
   switch (rows) {
-    case 1: return multiply<1, N>;
-    case 2: return multiply<2, N>;
-    case 3: return multiply<3, N>;
-    case 4: return multiply<4, N>;
-    case 5: return multiply<5, N>;
-    case 6: return multiply<6, N>;
+    case 1:
+      return multiply<1, N>;
+    case 2:
+      return multiply<2, N>;
+    case 3:
+      return multiply<3, N>;
+    case 4:
+      return multiply<4, N>;
+    case 5:
+      return multiply<5, N>;
+    case 6:
+      return multiply<6, N>;
 #if TRAINER_BLOCK == 16
-    case 7: return multiply<7, N>;
-    case 8: return multiply<8, N>;
-    case 9: return multiply<9, N>;
-    case 10: return multiply<10, N>;
-    case 11: return multiply<11, N>;
-    case 12: return multiply<12, N>;
-    case 13: return multiply<13, N>;
-    case 14: return multiply<14, N>;
+    case 7:
+      return multiply<7, N>;
+    case 8:
+      return multiply<8, N>;
+    case 9:
+      return multiply<9, N>;
+    case 10:
+      return multiply<10, N>;
+    case 11:
+      return multiply<11, N>;
+    case 12:
+      return multiply<12, N>;
+    case 13:
+      return multiply<13, N>;
+    case 14:
+      return multiply<14, N>;
 #endif
   }
   __builtin_unreachable();
 }
 
-// m [tile][point][width] = the products, `a` as transform_input() and `b` as transform_kernel() leave
-// them.
-inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t width, const float* a,
-                            const float* b, float* m) {
+// m [tile][point][width] = the products, `a` as transform_input() and `b` as transform_kernel()
+// leave them.
+inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t width,
+                            const float* a, const float* b, float* m) {
   const std::int64_t groups = strip.groups(), stride = point_stride(strip.count, ins);
   for (std::int64_t point = 0; point < kPoints; ++point) {
     for (std::int64_t group = 0; group < groups; ++group) {
@@ -86,8 +101,8 @@ inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t w
 
 // ---- The whole convolution ----
 
-// The scratch, in floats: one panel of the transformed kernel, the panels that are kept, a strip's input and its
-// products. The whole kernel is kept if several strips need it.
+// The scratch, in floats: one panel of the transformed kernel, the panels that are kept, a strip's
+// input and its products. The whole kernel is kept if several strips need it.
 struct WinogradScratch {
   std::int64_t panel, kernel, input, products;
 };
@@ -103,8 +118,8 @@ std::int64_t winograd_scratch(const WinogradShape& s) {
   return scratch.kernel + scratch.input + scratch.products;
 }
 
-void winograd(const WinogradShape& s, const float* x, const float* kernel, const float* bias, float* y,
-              float* scratch) {
+void winograd(const WinogradShape& s, const float* x, const float* kernel, const float* bias,
+              float* y, float* scratch) {
   const WinogradScratch sizes = count_scratch(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;

@@ -1,18 +1,21 @@
-// How tiles of a convolution 3x3 become the values of polynomials at 36 points and back; see WinogradShape.
+// How tiles of a convolution 3x3 become the values of polynomials at 36 points and back; see
+// WinogradShape.
 //
-// Polynomials are multiplied at the points 0, +-p, +-q and infinity (Lavin, Gray: Fast Algorithms for
-// Convolutional Neural Networks, 2015; Barabasz et al.: Error Analysis and Improving the Accuracy of
-// Winograd Convolution, 2020): p = 2/3, q = 3/2 lose half of what the usual 1 and 2 lose.
+// Polynomials are multiplied at the points 0, +-p, +-q and infinity (Lavin, Gray: Fast Algorithms
+// for Convolutional Neural Networks, 2015; Barabasz et al.: Error Analysis and Improving the
+// Accuracy of Winograd Convolution, 2020): p = 2/3, q = 3/2 lose half of what the usual 1 and 2
+// lose.
 //
-// A transform goes down the columns, then along the rows. Those of inputs and outputs do so for half of the rows at a
-// time, which AVX-512's registers hold.
+// A transform goes down the columns, then along the rows. Those of inputs and outputs do so for
+// half of the rows at a time, which AVX-512's registers hold.
 
 constexpr std::int64_t kPoints = 36;                 // 6 x 6
 constexpr std::int64_t kPanel = kWinogradPanel * B;  // output channels
 
 namespace points {
 constexpr double p = 2.0 / 3, q = 1.5, pp = p * p, qq = q * q;
-// Products of differences between a point and all others: what a kernel's value there is divided by.
+// Products of differences between a point and all others: what a kernel's value there is divided
+// by.
 constexpr double n0 = pp * qq, np = 2 * pp * (pp - qq), nq = 2 * qq * (qq - pp);
 }  // namespace points
 
@@ -100,7 +103,9 @@ struct Strip {
 inline std::int64_t count_tiles(const WinogradShape& s) {
   return s.n * ceil_div(s.oh, 4) * ceil_div(s.ow, 4);
 }
-inline std::int64_t count_strips(const WinogradShape& s) { return ceil_div(count_tiles(s), s.tiles); }
+inline std::int64_t count_strips(const WinogradShape& s) {
+  return ceil_div(count_tiles(s), s.tiles);
+}
 inline std::int64_t max_tiles(const WinogradShape& s) { return least(s.tiles, count_tiles(s)); }
 // Returns the i-th strip of a call. Strips are as even as possible.
 inline Strip strip_at(const WinogradShape& s, std::int64_t i, std::int64_t most_rows) {
@@ -150,8 +155,8 @@ class Walk {
   std::int64_t left_ = 0, block_ = 0;
 };
 
-// Returns a walk that is 16 tiles ahead of the first tile of the strip. A transform is so short that its input must be
-// prefetched that many tiles earlier.
+// Returns a walk that is 16 tiles ahead of the first tile of the strip. A transform is so short
+// that its input must be prefetched that many tiles earlier.
 inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
   constexpr int kTiles = 16;
   Walk walk(s, strip);
@@ -168,13 +173,14 @@ inline void prefetch_rows(const float* p, std::int64_t row) {
     for (std::int64_t j = 0; j < 4 * B; j += kLine) __builtin_prefetch(p + i * row + j, 0, 2);
 }
 
-// Returns the distance between the points of `count` rows, which is not a multiple of a cache's way.
+// Returns the distance between the points of `count` rows, which is not a multiple of a cache's
+// way.
 inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return count * row + B; }
 
 // ---- Input ----
 
-// The points that to_points() gives down the columns, with all six along the rows: half of a patch whose rows lie `row`
-// apart.
+// The points that to_points() gives down the columns, with all six along the rows: half of a patch
+// whose rows lie `row` apart.
 template <void (*to_points)(const V (&)[6], V*)>
 inline void transform_half(const float* d, std::int64_t row, float* to, std::int64_t stride) {
   V rows[3][6];
@@ -231,7 +237,8 @@ inline void transform_input(const WinogradShape& s, const Strip& strip, const fl
       for (std::int64_t r = 0; r < rows; ++r, walk.next(), ahead.next()) {
         const Tile& tile = walk.tile();
         const Tile& later = ahead.tile();
-        // The tiles above and to the left have read most of the other rows and columns of its patch.
+        // The tiles above and to the left have read most of the other rows and columns of its
+        // patch.
         prefetch_rows(x + (later.n * blocks + ahead.block()) * plane +
                           ((later.y - s.top + 2) * s.w + later.x - s.left + 2) * B,
                       s.w * B);
@@ -316,8 +323,8 @@ inline void transform_kernel(const WinogradShape& s, const float* kernel, std::i
 
 // ---- Output ----
 
-// Rows 0 and 2, or 1 and 3, of a tile; `to` is the first of them. height and width: rows and columns of the image from
-// `to` on.
+// Rows 0 and 2, or 1 and 3, of a tile; `to` is the first of them. height and width: rows and
+// columns of the image from `to` on.
 template <FusedActivation activation, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&)>
 inline void output_half(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
                         std::int64_t height, std::int64_t width, float* to) {
@@ -348,8 +355,8 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
   }
 }
 template <FusedActivation activation, bool non_temporal>
-inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
-                                  const Tile& tile, float* plane) {
+inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride,
+                                  V bias, const Tile& tile, float* plane) {
   const std::int64_t height = s.oh - tile.y, width = s.ow - tile.x;
   float* to = plane + (tile.y * s.ow + tile.x) * B;
   output_half<activation, non_temporal, even_output_rows>(s, m, stride, bias, height, width, to);
@@ -366,8 +373,9 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
     const V b = bias == nullptr ? V{} : load_first(bias + n0 + n, s.out - n0 - n);
     Tile tile = tile_at(s, strip.first);
     for (std::int64_t t = 0; t < strip.count; ++t, next_tile(s, tile))
-      transform_output_tile<activation, non_temporal>(s, m + t * kPoints * width + n, width, b, tile,
-                                                y + (tile.n * blocks + (n0 + n) / B) * plane);
+      transform_output_tile<activation, non_temporal>(s, m + t * kPoints * width + n, width, b,
+                                                      tile,
+                                                      y + (tile.n * blocks + (n0 + n) / B) * plane);
   }
 }
 
@@ -375,7 +383,8 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
 inline void transform_output(const WinogradShape& s, const Strip& strip, const float* m,
                              const float* bias, std::int64_t n0, std::int64_t width, float* y) {
   with_activation(s.activation, [&]<FusedActivation activation>() {
-    if (s.non_temporal) return transform_output_strip<activation, true>(s, strip, m, bias, n0, width, y);
+    if (s.non_temporal)
+      return transform_output_strip<activation, true>(s, strip, m, bias, n0, width, y);
     transform_output_strip<activation, false>(s, strip, m, bias, n0, width, y);
   });
 }

@@ -1,4 +1,5 @@
-// The gradient of the kernel of a convolution 3x3 of stride 1: F(3x3, 4x4), with the output's gradient as the kernel.
+// The gradient of the kernel of a convolution 3x3 of stride 1: F(3x3, 4x4), with the output's
+// gradient as the kernel.
 
 // c = a^T b over `tiles` rows: a is [tiles, B], of which R columns count, b [tiles, N * B].
 template <int R, int N>
@@ -52,7 +53,8 @@ inline V transform_gradient_tile(const WinogradShape& s, const float* plane, con
   return sum;
 }
 
-// Transforms the output channels [n0, n0 + width) of a strip to [point][tile][width]. Adds their sums to dbias.
+// Transforms the output channels [n0, n0 + width) of a strip to [point][tile][width]. Adds their
+// sums to dbias.
 inline void transform_gradient(const WinogradShape& s, const Strip& strip, const float* dy,
                                std::int64_t n0, std::int64_t width, float* to, float* dbias) {
   const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
@@ -76,8 +78,8 @@ inline void transform_gradient(const WinogradShape& s, const Strip& strip, const
 
 constexpr std::int64_t kGradientRows = 4 * B;  // input channels whose products are kept at once
 
-// Transforms the sums at all points of input channels [k0, k0 + ins) to taps; `add` adds them to those of earlier
-// strips.
+// Transforms the sums at all points of input channels [k0, k0 + ins) to taps; `add` adds them to
+// those of earlier strips.
 inline void transform_taps_back(const WinogradShape& s, const float* m, std::int64_t k0,
                                 std::int64_t ins, std::int64_t n0, std::int64_t width, bool add,
                                 float* dkernel) {

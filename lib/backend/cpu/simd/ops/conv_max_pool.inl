@@ -29,18 +29,20 @@ struct ConvMaxPoolKernels {
 namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
-// Returns an image as floats: in place, or copied to `scratch`. The multiplication itself broadcasts a float.
+// Returns an image as floats: in place, or copied to `scratch`. The multiplication itself
+// broadcasts a float.
 inline const float* as_floats(const float* image, std::int64_t, float*) { return image; }
 inline const float* as_floats(const BFloat16* image, std::int64_t count, float* scratch) {
   for (std::int64_t i = 0; i < count; ++i) scratch[i] = get(image + i);
   return scratch;
 }
 
-// `pixels` pooled pixels side by side, `blocks` output blocks at once. `inside`: no tap is in the padding.
+// `pixels` pooled pixels side by side, `blocks` output blocks at once. `inside`: no tap is in the
+// padding.
 template <int pixels, int blocks, int k, bool inside, class T>
-inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias,
-                        std::int64_t py, std::int64_t px, T* y, std::uint8_t* index,
-                        std::int64_t plane) {
+inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, const float* kernel,
+                                 const float* bias, std::int64_t py, std::int64_t px, T* y,
+                                 std::uint8_t* index, std::int64_t plane) {
   V sums[pixels][4][blocks];
   for (int p = 0; p < pixels; ++p)
     for (int q = 0; q < 4; ++q)
@@ -87,19 +89,21 @@ inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, 
 
 // Chooses `inside` and computes the pixels as above.
 template <int pixels, int blocks, int k, class T>
-inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image, const float* kernel,
-                                    const float* bias, std::int64_t py, std::int64_t px, T* y,
-                                    std::uint8_t* index, std::int64_t plane) {
+inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image,
+                                    const float* kernel, const float* bias, std::int64_t py,
+                                    std::int64_t px, T* y, std::uint8_t* index,
+                                    std::int64_t plane) {
   const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
-  const bool inside = y0 >= 0 && x0 >= 0 && y0 + s.kh + 1 <= s.h && x0 + 2 * pixels - 1 + s.kw <= s.w;
+  const bool inside =
+      y0 >= 0 && x0 >= 0 && y0 + s.kh + 1 <= s.h && x0 + 2 * pixels - 1 + s.kw <= s.w;
   const auto run = inside ? conv_max_pool_pixels<pixels, blocks, k, true, T>
                           : conv_max_pool_pixels<pixels, blocks, k, false, T>;
   run(s, image, kernel, bias, py, px, y, index, plane);
 }
 
 template <int blocks, int k, class T>
-void conv_max_pool_image(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias, T* y,
-                std::uint8_t* index) {
+void conv_max_pool_image(const ConvMaxPoolShape& s, const float* image, const float* kernel,
+                         const float* bias, T* y, std::uint8_t* index) {
   const std::int64_t plane = s.oh * s.ow * B;
   for (std::int64_t py = 0; py < s.oh; ++py) {
     std::int64_t px = 0;
@@ -111,8 +115,8 @@ void conv_max_pool_image(const ConvMaxPoolShape& s, const float* image, const fl
 }
 
 template <class T>
-void conv_max_pool(const ConvMaxPoolShape& s, const T* x, const float* kernel, const float* bias, T* y,
-                  std::uint8_t* index, float* scratch) {
+void conv_max_pool(const ConvMaxPoolShape& s, const T* x, const float* kernel, const float* bias,
+                   T* y, std::uint8_t* index, float* scratch) {
   const std::int64_t plane = s.oh * s.ow * B, numbers = s.c * s.h * s.w;
   for (std::int64_t n = 0; n < s.n; ++n) {
     const float* image = as_floats(x + n * numbers, numbers, scratch);
@@ -131,9 +135,10 @@ void conv_max_pool(const ConvMaxPoolShape& s, const T* x, const float* kernel, c
 // The gradient of one channel's taps, all images. Only the winner of each window has a gradient, so
 // the four positions are masked with the index.
 template <int k, class T>
-void conv_max_pool_channel_gradient(const ConvMaxPoolShape& s, std::int64_t block, std::int64_t channel, const T* x,
-                           const T* dy, const T* y, const std::uint8_t* index, float* dkernel,
-                           float* dbias, float* scratch) {
+void conv_max_pool_channel_gradient(const ConvMaxPoolShape& s, std::int64_t block,
+                                    std::int64_t channel, const T* x, const T* dy, const T* y,
+                                    const std::uint8_t* index, float* dkernel, float* dbias,
+                                    float* scratch) {
   constexpr int kTaps = k * k;
   V taps[kTaps] = {};
   V bias_sum{};
@@ -179,8 +184,9 @@ void conv_max_pool_channel_gradient(const ConvMaxPoolShape& s, std::int64_t bloc
 }
 
 template <class T>
-void conv_max_pool_backward(const ConvMaxPoolShape& s, const T* x, const T* dy, const T* y, const std::uint8_t* index,
-                   float* dkernel, float* dbias, float* scratch) {
+void conv_max_pool_backward(const ConvMaxPoolShape& s, const T* x, const T* dy, const T* y,
+                            const std::uint8_t* index, float* dkernel, float* dbias,
+                            float* scratch) {
   const auto run = s.kh == 1   ? conv_max_pool_channel_gradient<1, T>
                    : s.kh == 3 ? conv_max_pool_channel_gradient<3, T>
                                : conv_max_pool_channel_gradient<5, T>;

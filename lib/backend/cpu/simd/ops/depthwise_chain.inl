@@ -1,7 +1,8 @@
 // Depthwise 3x3 convolutions over blocked planes between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// z and the gradient of y are never written to memory. The convolution makes rows of them, as floats,
-// in the L1 cache when it needs them: of z from x, of the gradient of y from y and the gradient of w.
+// z and the gradient of y are never written to memory. The convolution makes rows of them, as
+// floats, in the L1 cache when it needs them: of z from x, of the gradient of y from y and the
+// gradient of w.
 #pragma once
 
 #include "backend/cpu/simd/kernels.h"
@@ -30,8 +31,8 @@ struct DepthwiseChainKernels {
   // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
   void (*forward)(const DepthwiseShape&, const T* x, const NormCoefficients& before,
                   const float* kernel, T* y, float* shift, Moments* moments, float* scratch);
-  // Sets dx, the gradient before the activation of the norm before, adds its sums to `sums`, and sets
-  // dkernel, which has the shape of the kernel.
+  // Sets dx, the gradient before the activation of the norm before, adds its sums to `sums`, and
+  // sets dkernel, which has the shape of the kernel.
   void (*backward)(const DepthwiseShape&, const DepthwiseGradient<T>&, const float* kernel, T* dx,
                    float* dkernel, GradientSums* sums, float* scratch);
   // They return the number of floats of scratch that forward() and backward() need.
@@ -48,7 +49,8 @@ namespace {
 constexpr std::int64_t kSide = 3;
 constexpr int kPixelsAtOnce = 4;
 
-// Both return the columns of a row: of z with its padding, and of the gradient of y spread to the pixels of z.
+// Both return the columns of a row: of z with its padding, and of the gradient of y spread to the
+// pixels of z.
 inline std::int64_t depthwise_columns(const DepthwiseShape& s) {
   const std::int64_t read = (s.ow - 1) * s.stride + kSide, given = s.left + s.w;
   return read > given ? read : given;
@@ -148,12 +150,13 @@ class RowsOfZ {
 };
 
 inline void load_taps(const float* kernel, std::int64_t blocks, std::int64_t block, V (&taps)[9]) {
-  for (std::int64_t t = 0; t < kSide * kSide; ++t) taps[t] = load(kernel + (t * blocks + block) * B);
+  for (std::int64_t t = 0; t < kSide * kSide; ++t)
+    taps[t] = load(kernel + (t * blocks + block) * B);
 }
 
 template <class T>
-void depthwise(const DepthwiseShape& s, const T* x, const NormCoefficients& before, const float* kernel, T* y,
-               float* shift, Moments* moments, float* scratch) {
+void depthwise(const DepthwiseShape& s, const T* x, const NormCoefficients& before,
+               const float* kernel, T* y, float* shift, Moments* moments, float* scratch) {
   RowsOfZ<T> z(s, scratch);
   for (std::int64_t k = s.block_begin; k < s.block_end; ++k) {
     V taps[kSide * kSide];
@@ -225,7 +228,8 @@ class RowsOfGradient {
       const V r = load(g_.coefficients.r + block_ * B);
       for (std::int64_t i = first_; i < last_; ++i) {
         const V value = load(y + i * B);
-        const V g = before_activation<activation, false, float>(norm, load(dw + i * B), value, nullptr, 0);
+        const V g =
+            before_activation<activation, false, float>(norm, load(dw + i * B), value, nullptr, 0);
         store(to + (i * s_.stride + 2 - s_.left) * B, p * g + (q * (value - norm.mean) + r));
       }
     });
@@ -238,7 +242,8 @@ class RowsOfGradient {
   std::int64_t row_, first_, last_, at_ = 0, block_ = 0, made_ = 0;
 };
 
-// Adds the products of three taps of one row, for `count` pixels of z, to dz and to the gradients of the taps.
+// Adds the products of three taps of one row, for `count` pixels of z, to dz and to the gradients
+// of the taps.
 template <int count>
 inline void depthwise_backward_pixels(const float* dy, const V* taps, const float* z, float* dz,
                                       V (&dtaps)[kSide]) {
@@ -277,8 +282,9 @@ inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t 
 
 // Computes dx = dz through the activation at z, and its sums for the norm before.
 template <class T>
-inline void backward_row(const NormCoefficients& before, const float* inverse_std, std::int64_t block,
-                     std::int64_t pixels, const T* x, const float* z, const float* dz, T* dx, V& sum, V& product) {
+inline void backward_row(const NormCoefficients& before, const float* inverse_std,
+                         std::int64_t block, std::int64_t pixels, const T* x, const float* z,
+                         const float* dz, T* dx, V& sum, V& product) {
   with_activation(before.activation, [&]<FusedActivation activation>() {
     const V mean = load(before.mean + block * B), is = load(inverse_std + block * B);
     add_runs(pixels, sum, product, [&](std::int64_t i, V& run_sum, V& run_product) {
@@ -291,8 +297,8 @@ inline void backward_row(const NormCoefficients& before, const float* inverse_st
 }
 
 template <class T>
-void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, const float* kernel, T* dx,
-                        float* dkernel, GradientSums* sums, float* scratch) {
+void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, const float* kernel,
+                        T* dx, float* dkernel, GradientSums* sums, float* scratch) {
   RowsOfGradient<T> gradient(s, g, scratch);
   float* z = scratch + kSide * depthwise_gradient_columns(s) * B;
   float* dz = z + s.w * B;
@@ -320,7 +326,8 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, 
       for (std::int64_t t = 0; t < kSide * kSide; ++t) dtaps[t] += of_plane[t];
       add_to(sums + k * B, sum, product);
     }
-    for (std::int64_t t = 0; t < kSide * kSide; ++t) store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
+    for (std::int64_t t = 0; t < kSide * kSide; ++t)
+      store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
   }
 }
 

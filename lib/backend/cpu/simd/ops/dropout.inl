@@ -39,14 +39,16 @@ void dropout(const T* x, T* y, std::int64_t samples, std::int64_t elements, floa
              std::uint64_t seed, std::uint32_t layer, std::uint64_t step,
              std::uint64_t first_sample) {
   const float scale = 1.0f / (1.0f - rate);
-  const std::uint32_t threshold = static_cast<std::uint32_t>(static_cast<double>(rate) * 16777216.0);
+  const std::uint32_t threshold =
+      static_cast<std::uint32_t>(static_cast<double>(rate) * 16777216.0);
   for (std::int64_t s = 0; s < samples; ++s, x += elements, y += elements) {
     const std::uint64_t sample = first_sample + static_cast<std::uint64_t>(s);
     for (std::int64_t i = 0; i < elements; i += 4) {
       std::uint32_t c[4] = {static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(sample),
                             static_cast<std::uint32_t>(step),
                             (layer << 8) ^ static_cast<std::uint32_t>(step >> 32)};
-      philox(c, static_cast<std::uint32_t>(seed) ^ 0x04000000u, static_cast<std::uint32_t>(seed >> 32));
+      philox(c, static_cast<std::uint32_t>(seed) ^ 0x04000000u,
+             static_cast<std::uint32_t>(seed >> 32));
       for (std::int64_t k = 0; k < 4 && i + k < elements; ++k) {
         const float v = get(x + i + k) * scale;
         put(y + i + k, (c[k] >> 8) < threshold ? 0.0f : v);

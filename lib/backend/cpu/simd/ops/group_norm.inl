@@ -93,8 +93,8 @@ void group_norm(const GroupShape& s, const T* x, const float* gamma, const float
   }
 }
 
-// The sums of the gradients of gamma and beta over pixels. It sums up to kPixels pixels of a channel in
-// float, and adds these sums in double. `scratch` holds GroupShape::scratch_bytes().
+// The sums of the gradients of gamma and beta over pixels. It sums up to kPixels pixels of a
+// channel in float, and adds these sums in double. `scratch` holds GroupShape::scratch_bytes().
 class GroupSums {
  public:
   static constexpr std::int64_t kPixels = 64;
@@ -132,8 +132,8 @@ class GroupSums {
   float *few_gamma, *few_beta;
 };
 
-// The sums of q and q * n (see group_norm_backward()) over one group: qs and qns of whole vectors, q
-// and qn of the channels behind them.
+// The sums of q and q * n (see group_norm_backward()) over one group: qs and qns of whole vectors,
+// q and qn of the channels behind them.
 struct GroupGradientSums {
   D qs{}, qns{};
   double q = 0, qn = 0;
@@ -141,8 +141,9 @@ struct GroupGradientSums {
 
 // Adds one pixel of a group to the sums. All pointers point to the group's first channel.
 template <class T>
-inline void add_pixel(const GroupMoments& m, std::int64_t channels, const T* x, const T* dy, const float* gamma,
-                      float* few_gamma, float* few_beta, GroupGradientSums& sums) {
+inline void add_pixel(const GroupMoments& m, std::int64_t channels, const T* x, const T* dy,
+                      const float* gamma, float* few_gamma, float* few_beta,
+                      GroupGradientSums& sums) {
   const std::int64_t whole = channels - channels % B;
   for (std::int64_t c = 0; c < whole; c += B) {
     const V d = load(dy + c), n = (load(x + c) - m.mean) * m.inverse_std;
@@ -165,11 +166,11 @@ inline void add_pixel(const GroupMoments& m, std::int64_t channels, const T* x, 
   sums.qn += qn_part;
 }
 
-// With n = (x - mean) / std and q = dy * gamma: dx = (q - mean(q) - n * mean(q * n)) / std, the means over
-// the group.
+// With n = (x - mean) / std and q = dy * gamma: dx = (q - mean(q) - n * mean(q * n)) / std, the
+// means over the group.
 template <class T>
-void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const float* gamma, T* dx, float* dgamma,
-                         float* dbeta, void* scratch) {
+void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const float* gamma, T* dx,
+                         float* dgamma, float* dbeta, void* scratch) {
   const std::int64_t row = s.groups * s.channels;
   const double count = static_cast<double>(s.pixels * s.channels);
   GroupSums all(row, scratch);
@@ -180,8 +181,8 @@ void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const flo
       const GroupMoments m = group_moments(s, x + at);
       GroupGradientSums sums;
       for (std::int64_t p = 0; p < s.pixels; ++p) {
-        add_pixel(m, s.channels, x + at + p * row, dy + at + p * row, gamma + first, all.few_gamma + first,
-                  all.few_beta + first, sums);
+        add_pixel(m, s.channels, x + at + p * row, dy + at + p * row, gamma + first,
+                  all.few_gamma + first, all.few_beta + first, sums);
         if ((p + 1) % GroupSums::kPixels == 0) all.add_few(first, s.channels);
       }
       const float mean_q = static_cast<float>((sums.q + add_elements(sums.qs)) / count);

@@ -27,13 +27,15 @@ namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
 template <class T, class F>
-inline void multiply_rows(const T* x, const F* factor, T* y, std::int64_t rows, std::int64_t width) {
+inline void multiply_rows(const T* x, const F* factor, T* y, std::int64_t rows,
+                          std::int64_t width) {
   for (std::int64_t r = 0; r < rows; ++r, x += width, y += width)
     for (std::int64_t i = 0; i < width; ++i) put(y + i, get(x + i) * get(factor + i));
 }
 
 template <class T>
-void multiply(const T* x, const T* factor, T* y, std::int64_t outer, std::int64_t rows, std::int64_t width) {
+void multiply(const T* x, const T* factor, T* y, std::int64_t outer, std::int64_t rows,
+              std::int64_t width) {
   for (std::int64_t o = 0; o < outer; ++o)
     multiply_rows(x + o * rows * width, factor + o * width, y + o * rows * width, rows, width);
 }
@@ -45,7 +47,8 @@ void multiply_f32(const T* x, const float* factor, T* y, std::int64_t rows, std:
 
 // Sums of few rows are added to sums of many, so that the error does not grow with the rows.
 template <class T, class F>
-inline void sum_rows(const T* a, const T* b, F* sum, float* scratch, std::int64_t rows, std::int64_t width) {
+inline void sum_rows(const T* a, const T* b, F* sum, float* scratch, std::int64_t rows,
+                     std::int64_t width) {
   constexpr std::int64_t kRows = 64;
   float* few = scratch;
   float* many = scratch + width;
@@ -67,14 +70,16 @@ inline void sum_rows(const T* a, const T* b, F* sum, float* scratch, std::int64_
 }
 
 template <class T>
-void sum_product(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer, std::int64_t rows,
-                 std::int64_t width) {
+void sum_product(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer,
+                 std::int64_t rows, std::int64_t width) {
   for (std::int64_t o = 0; o < outer; ++o)
-    sum_rows(a + o * rows * width, b == nullptr ? b : b + o * rows * width, sum + o * width, scratch, rows, width);
+    sum_rows(a + o * rows * width, b == nullptr ? b : b + o * rows * width, sum + o * width,
+             scratch, rows, width);
 }
 
 template <class T>
-void sum_product_f32(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows, std::int64_t width) {
+void sum_product_f32(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows,
+                     std::int64_t width) {
   sum_rows(a, b, sum, scratch, rows, width);
 }
 

@@ -37,7 +37,8 @@ namespace {
 struct Span {
   std::int64_t first, last;  // window positions [first, last)
 };
-inline Span inside(std::int64_t origin, std::int64_t size, std::int64_t dilation, std::int64_t extent) {
+inline Span inside(std::int64_t origin, std::int64_t size, std::int64_t dilation,
+                   std::int64_t extent) {
   Span span{0, size};
   while (span.first < span.last && origin + span.first * dilation < 0) ++span.first;
   while (span.last > span.first && origin + (span.last - 1) * dilation >= extent) --span.last;
@@ -70,7 +71,8 @@ template <class F>
 inline void each_position(const PoolShape& s, const PoolWindow& window, const F& f) {
   for (std::int64_t i = window.rows.first; i < window.rows.last; ++i)
     for (std::int64_t j = window.columns.first; j < window.columns.last; ++j)
-      f(((window.y + i * s.dh) * s.w + window.x + j * s.dw) * B, static_cast<std::int32_t>(i * s.kw + j));
+      f(((window.y + i * s.dh) * s.w + window.x + j * s.dw) * B,
+        static_cast<std::int32_t>(i * s.kw + j));
 }
 
 template <class T>
@@ -116,7 +118,8 @@ void max_pool_backward_fused(const PoolShape& s, const T* dy, const std::uint8_t
       for (std::int64_t oy = 0; oy < s.oh; ++oy) {
         for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B, y += B, index += B) {
           V g = load(dy);
-          if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
+          if constexpr (activation != FusedActivation::kNone)
+            g = through<activation>(g, load(y), alpha);
           const I winner = widen(load_index(index));
           for (std::int64_t i = 0; i < s.kh; ++i)
             for (std::int64_t j = 0; j < s.kw; ++j)
@@ -127,7 +130,8 @@ void max_pool_backward_fused(const PoolShape& s, const T* dy, const std::uint8_t
     } else {
       sum_windows(s, plane, dx, [&](const PoolWindow& window) {
         V g = load(dy);
-        if constexpr (activation != FusedActivation::kNone) g = through<activation>(g, load(y), alpha);
+        if constexpr (activation != FusedActivation::kNone)
+          g = through<activation>(g, load(y), alpha);
         const I winner = widen(load_index(index));
         each_position(s, window, [&](std::int64_t at, std::int32_t position) {
           store(plane + at, load(plane + at) + select(winner == position, g, V{}));

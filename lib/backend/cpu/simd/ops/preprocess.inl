@@ -21,8 +21,8 @@ namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
 namespace {
 
 template <class In, class T>
-void preprocess(const In* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c, bool reverse,
-                const float* a, const float* b) {
+void preprocess(const In* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c,
+                bool reverse, const float* a, const float* b) {
   for (std::int64_t s = 0; s < n; ++s, x += pixels * c) {
     for (std::int64_t k = 0; k < c; ++k, y += pixels) {
       const float va = a[k], vb = b[k];

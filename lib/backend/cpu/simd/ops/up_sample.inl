@@ -5,9 +5,9 @@
 
 namespace trainer::backend::cpu::simd {
 
-// Images are [planes, h, w, block]. Pixel (y, x) of the larger image is a mean of four pixels of the
-// smaller one: of rows above[y] and below[y] with weights 1 - down[y] and down[y], and of columns
-// left[x] and right[x] with weights 1 - across[x] and across[x].
+// Images are [planes, h, w, block]. Pixel (y, x) of the larger image is a mean of four pixels of
+// the smaller one: of rows above[y] and below[y] with weights 1 - down[y] and down[y], and of
+// columns left[x] and right[x] with weights 1 - across[x] and across[x].
 struct UpSampleShape {
   std::int64_t planes, h, w, large_h, large_w, block;
   const std::int32_t *above, *below, *left, *right;
