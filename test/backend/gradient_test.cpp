@@ -10,7 +10,8 @@
 namespace trainer::test::gradient_test {
 namespace {
 
-// Nets with repeated factors, groups, enlarged images, dropped units and absolute penalties.
+// Nets with repeated factors, groups, tokens, enlarged images, dropped units and absolute
+// penalties.
 const std::vector<Net>& later_nets() {
   static const std::vector<Net> all{
       {"squeeze and excite", R"({layers: [conv: {filters: 18, name: a},
@@ -26,6 +27,12 @@ const std::vector<Net>& later_nets() {
       {"global response normalization", R"({layers: [conv: {filters: 18, activation: tanh},
           global_response_norm: 0.1, conv: {filters: 6}, global_response_norm, flatten,
           dense: 4]})"},
+      // The projection of attention has a square kernel.
+      {"transformer",
+       R"({layers: [patch_embedding: {filters: 64, patch_size: 4, class_token: true},
+          transformer_block: {num_heads: 4}, layer_norm, slice_tokens: {begin: 0, end: 1}, flatten,
+          dense: 4]})",
+       {8, 8, 3}},
       {"enlarged images", R"({layers: [conv: {filters: 5, strides: 2}, up_sampling: 2,
           conv: {filters: 4}, up_sampling: {size: [1, 3], interpolation: bilinear}, flatten,
           dense: 4]})"},
