@@ -145,9 +145,9 @@ TEST_CASE("Stall names the open activities and what to try") {
 namespace {
 
 // A child process that waits for a GPU for ever, or until it reads a byte. `errors` receives its
-// standard error.
+// standard error. `signal` is sent to it once it waits.
 struct Child {
-  explicit Child(std::chrono::milliseconds timeout) {
+  explicit Child(std::chrono::milliseconds timeout, int signal = 0) {
     int errors[2], ends[2];
     REQUIRE(::pipe2(errors, O_CLOEXEC) == 0);
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
@@ -162,6 +162,7 @@ struct Child {
                                      ::_exit(1);
                                  }});
       const ActivityScope scope(progress, Activity::kGpu);
+      if (signal != 0) ::raise(signal);
       char byte = 0;
       ::_exit(::read(ends[0], &byte, 1) == 1 ? kExitOk : 1);
     }
@@ -177,6 +178,12 @@ struct Child {
     ::close(end_);
   }
   void answer() const { REQUIRE(::write(end_, "x", 1) == 1); }
+  // Waits for a line on standard error.
+  std::string read_line() const {
+    std::string line;
+    for (char byte = 0; byte != '\n' && ::read(errors_, &byte, 1) == 1;) line += byte;
+    return line;
+  }
   // Returns the exit code, and leaves what the child has printed in `text`.
   int wait(std::string& text) {
     REQUIRE(test::wait_for_end(process, std::chrono::steady_clock::now() + seconds(30)));
@@ -215,6 +222,46 @@ TEST_CASE("ProgressWatch lets a process go on that was stopped and continued") {
   child.answer();
   std::string text;
   CHECK(child.wait(text) == kExitOk);
+}
+
+TEST_CASE("ProgressWatch prints what the process does on SIGQUIT, and lets it go on") {
+  Child child(minutes(1), SIGQUIT);
+  const std::string line = child.read_line();
+  CHECK(contains(line, "SIGQUIT: rank 2 waits for the GPU; its last progress was "));
+  child.answer();
+  std::string text;
+  CHECK(child.wait(text) == kExitOk);
+  CHECK(text.empty());
+}
+
+TEST_CASE("ProgressWatch restores the handler of SIGQUIT") {
+  struct sigaction before {
+  }, after{};
+  REQUIRE(::sigaction(SIGQUIT, nullptr, &before) == 0);
+  {
+    const ProgressWatch watch({}, {minutes(1), "this process", [](const std::string&) {}});
+  }
+  REQUIRE(::sigaction(SIGQUIT, nullptr, &after) == 0);
+  CHECK((before.sa_handler == after.sa_handler));
+}
+
+TEST_CASE("StallDetector publishes the time without progress, and describes the process") {
+  Watched watched;
+  CHECK(watched.progress.stalled_for() == seconds(0));
+  watched.pass(seconds(2));
+  CHECK(watched.progress.stalled_for() == seconds(0));
+  {
+    const ActivityScope input(watched.progress, Activity::kInput);
+    const ActivityScope evaluation(watched.progress, Activity::kEvaluate);
+    watched.pass(seconds(31));
+    CHECK(watched.progress.stalled_for() == seconds(30));
+    CHECK(watched.detector.describe(watched.now) ==
+          "evaluates and waits for input; its last progress was 30 s ago");
+  }
+  watched.pass(seconds(1));
+  CHECK(watched.progress.stalled_for() == seconds(0));
+  CHECK(watched.detector.describe(watched.now) ==
+        "works outside of the watched activities; its last progress was 0 s ago");
 }
 
 }  // namespace trainer::progress_test

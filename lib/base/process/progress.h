@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,11 +39,18 @@ class Progress {
   void advance() const { state_->count.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t count() const { return state_->count.load(std::memory_order_relaxed); }
   bool is_open(Activity activity) const { return scopes(activity).load() > 0; }
+  // The time without progress in an open activity, as of the last look of ProgressWatch; 0 without
+  // one.
+  std::chrono::milliseconds stalled_for() const {
+    return std::chrono::milliseconds(state_->stalled_ms.load(std::memory_order_relaxed));
+  }
+  void set_stalled_for(std::chrono::milliseconds time) const { state_->stalled_ms = time.count(); }
 
  private:
   friend class ActivityScope;
   struct State {
     std::atomic<std::uint64_t> count{0};
+    std::atomic<std::int64_t> stalled_ms{0};
     std::array<std::atomic<int>, static_cast<std::size_t>(Activity::kCount)> scopes{};
   };
   std::atomic<int>& scopes(Activity activity) const {

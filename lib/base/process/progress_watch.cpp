@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -46,16 +47,30 @@ std::vector<Activity> list_open(const Progress& progress) {
   return open;
 }
 
-std::string describe_stall(const std::vector<Activity>& open, milliseconds time) {
-  std::string text =
-      concat("has made no progress for ", static_cast<double>(time.count()) / 1000, " s: it ");
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    text += concat(i == 0 ? "" : " and ", to_text(open[i]));
+// Returns "evaluates and waits for the GPU".
+std::string join_texts(const std::vector<Activity>& open) {
+  std::string text;
+  for (const Activity activity : open) {
+    text += concat(text.empty() ? "" : " and ", to_text(activity));
   }
+  return text;
+}
+
+double to_seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
+
+std::string describe_stall(const std::vector<Activity>& open, milliseconds time) {
+  const std::string text =
+      concat("has made no progress for ", to_seconds(time), " s: it ", join_texts(open));
   // The last activity is the most specific one.
   const std::string hint = find_hint(open.back());
   return hint.empty() ? text : concat(text, "; ", hint);
 }
+
+// Set by SIGQUIT, and reset by the watch that answers.
+std::atomic<bool> is_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void ask(int) { is_asked = true; }
 
 [[noreturn]] void end_process(const std::string& message) {
   write_without_wait(STDERR_FILENO, message);
@@ -112,12 +127,16 @@ std::optional<Stall> StallDetector::look(Clock::time_point now) {
   last_look_ = now;
   const std::uint64_t count = progress_.count();
   const std::vector<Activity> open = list_open(progress_);
-  if (std::exchange(count_, count) != count || open.empty()) {
+  const bool has_advanced = std::exchange(count_, count) != count;
+  if (has_advanced || !last_progress_) last_progress_ = now;
+  if (has_advanced || open.empty()) {
     quiet_ = Clock::duration(0);
     next_report_ = timeout_;
+    progress_.set_stalled_for(milliseconds(0));
     return std::nullopt;
   }
   quiet_ += std::min<Clock::duration>(passed, 2 * interval_);
+  progress_.set_stalled_for(std::chrono::duration_cast<milliseconds>(quiet_));
   const bool is_final = has_reached_limit();
   if (!is_final && (quiet_ < next_report_ || waits_for_process())) return std::nullopt;
   next_report_ = 2 * quiet_;
@@ -125,12 +144,25 @@ std::optional<Stall> StallDetector::look(Clock::time_point now) {
   return Stall{time, is_final, describe_stall(open, time)};
 }
 
+std::string StallDetector::describe(Clock::time_point now) const {
+  const std::vector<Activity> open = list_open(progress_);
+  const auto time = std::chrono::duration_cast<milliseconds>(now - last_progress_.value_or(now));
+  return concat(open.empty() ? "works outside of the watched activities" : join_texts(open),
+                "; its last progress was ", to_seconds(time), " s ago");
+}
+
 ProgressWatch::ProgressWatch(const Progress& progress, ProgressWatchOptions options)
-    : detector_(progress, options.timeout),
-      options_(std::move(options)),
-      thread_([this] { run(); }) {}
+    : detector_(progress, options.timeout), options_(std::move(options)) {
+  is_asked = false;
+  struct sigaction action {};
+  action.sa_handler = ask;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGQUIT, &action, &previous_);
+  thread_ = std::thread([this] { run(); });
+}
 
 ProgressWatch::~ProgressWatch() {
+  ::sigaction(SIGQUIT, &previous_, nullptr);
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
@@ -142,7 +174,12 @@ ProgressWatch::~ProgressWatch() {
 void ProgressWatch::run() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, detector_.interval(), [this] { return is_over_; })) {
-    const std::optional<Stall> stall = detector_.look(StallDetector::Clock::now());
+    const auto now = StallDetector::Clock::now();
+    const std::optional<Stall> stall = detector_.look(now);
+    if (is_asked.exchange(false)) {
+      write_without_wait(STDERR_FILENO,
+                         concat("SIGQUIT: ", options_.process, " ", detector_.describe(now), "\n"));
+    }
     if (!stall) continue;
     if (!stall->is_final) {
       options_.warn(concat(options_.process, " ", stall->text));

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -37,6 +38,9 @@ class StallDetector {
   // while the GPU is prepared. A wait for another process is returned only if it is final: the call
   // that waits names the process that is late, after `timeout`.
   std::optional<Stall> look(Clock::time_point now);
+  // Returns what the process does and how long ago the last look with progress was: "computes on
+  // the CPU and waits for input; its last progress was 0.3 s ago".
+  std::string describe(Clock::time_point now) const;
 
  private:
   bool waits_for_process() const;
@@ -45,7 +49,7 @@ class StallDetector {
   Progress progress_;
   std::chrono::milliseconds timeout_, interval_;
   std::uint64_t count_ = 0;
-  std::optional<Clock::time_point> last_look_;
+  std::optional<Clock::time_point> last_look_, last_progress_;
   Clock::duration quiet_{0}, next_report_;
 };
 
@@ -59,7 +63,8 @@ struct ProgressWatchOptions {
 // A thread that looks for stalls of the process during its lifetime. But for `warn` it takes no
 // lock of other code, and it makes no call that a driver could block. A final stall ends the
 // process at once with kExitDevice, because a thread that hangs in a driver cannot be ended
-// otherwise.
+// otherwise. SIGQUIT makes it print what the process does on standard error, within a second; the
+// process goes on.
 class ProgressWatch {
  public:
   ProgressWatch(const Progress& progress, ProgressWatchOptions options);
@@ -75,6 +80,7 @@ class ProgressWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;
+  struct sigaction previous_ {};
   std::thread thread_;
 };
 

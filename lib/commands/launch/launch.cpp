@@ -239,7 +239,7 @@ Launcher::Launcher(const LaunchOptions& options, const cluster::Network& network
       ports_(count_ports(options)),
       cores_(processor_numbers(read_topology().processors)) {
   sigemptyset(&signals_);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT}) {
     sigaddset(&signals_, signal);
   }
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
@@ -304,7 +304,7 @@ void Launcher::read_signals() {
   signalfd_siginfo info;
   while (::read(signal_file_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD) continue;
-    signalled_ = true;
+    signalled_ = signalled_ || info.ssi_signo != SIGQUIT;
     send(static_cast<int>(info.ssi_signo));
   }
 }

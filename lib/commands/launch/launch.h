@@ -38,7 +38,8 @@ struct LaunchOptions {
 // evaluator may use all. A worker or evaluator that fails does not fail the job then.
 //
 // Rank 0 inherits standard output and error; lines of the other processes go to standard error with
-// the prefix "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on.
+// the prefix "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on,
+// and SIGQUIT, on which ranks print what they do.
 // When a worker has failed, stopped processes are continued at once, and all that remain get
 // SIGTERM after `patience` and SIGKILL after `after_term`. When this process dies, the kernel kills
 // them.

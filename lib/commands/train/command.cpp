@@ -1,5 +1,6 @@
 #include "commands/train/command.h"
 
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -235,6 +236,8 @@ ProgressWatchOptions make_watch_options(const config::Config& config, const clus
 }  // namespace
 
 int execute(const TrainArguments& arguments, const Context& context) {
+  // ProgressWatch answers this signal; a process without one, such as a parameter server, goes on.
+  std::signal(SIGQUIT, SIG_IGN);
   const train::StartupSignals signals;
   const FinishOutput output;  // while a signal still ends with kExitInterrupted
   cluster::IdentityFlags flags = arguments.identity;
