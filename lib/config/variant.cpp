@@ -11,6 +11,7 @@
 #include "checkpoint/weights.h"
 #include "config/keys.h"
 #include "config/pretrained.h"
+#include "config/source_names.h"
 #include "config/weight_table.h"
 
 namespace trainer::config {
@@ -53,14 +54,17 @@ bool belongs_to(const std::string& tensor, const std::string& layer) {
 std::vector<Variant> find_variants_of_file(const Backbone& backbone, const std::string& file,
                                            const std::string& entry) {
   const std::vector<checkpoint::Tensor> tensors = read_shapes(file, entry);
-  const auto has_layer = [&](const std::string& layer) {
-    return std::ranges::any_of(
-        tensors, [&](const checkpoint::Tensor& tensor) { return belongs_to(tensor.name, layer); });
-  };
   std::vector<Variant> variants;
   for (const Variant variant : list_variants(backbone.name)) {
     Backbone candidate = backbone;
     candidate.variant = variant;
+    std::vector<checkpoint::Tensor> published = tensors;
+    use_published_names(candidate, published);
+    const auto has_layer = [&](const std::string& layer) {
+      return std::ranges::any_of(published, [&](const checkpoint::Tensor& tensor) {
+        return belongs_to(tensor.name, layer);
+      });
+    };
     if (!has_layer(first_block_layer(candidate))) continue;
     const std::string logits = distinctive_logits_layer(candidate);
     if (backbone.include_top && !logits.empty() && has_layer(logits)) return {variant};

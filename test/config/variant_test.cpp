@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tuple>
+
 #include "config/pretrained.h"
 #include "support.h"
 #include "support/state_dict.h"
@@ -64,6 +66,37 @@ TEST_CASE(
   const Config both =
       load("name: resnet50, weights: '" + files.keras + "'", ", weights: '" + files.torch + "'");
   CHECK(both.model.backbone->variant == Variant::kTorchvision);
+}
+
+TEST_CASE("backbone.variant of ViT follows files of any version of a library, and of base models") {
+  const Files files;
+  for (const auto& [name, tensor, variant] :
+       {std::tuple{"dinov2_small", "encoder.layer.0.attention.attention.query.weight",
+                   Variant::kTransformers},
+        std::tuple{"dinov2_base", "dinov2.encoder.layer.0.attention.attention.query.weight",
+                   Variant::kTransformers},
+        std::tuple{"dinov2_small_reg", "encoder.layer.0.attention.attention.query.weight",
+                   Variant::kTransformers},
+        std::tuple{"vit_base_patch16", "encoder.layer.0.attention.attention.query.weight",
+                   Variant::kTransformers},
+        std::tuple{"vit_base_patch16", "vit.layers.0.attention.q_proj.weight",
+                   Variant::kTransformers},
+        std::tuple{"vit_base_patch16", "encoder.layers.encoder_layer_0.ln_1.weight",
+                   Variant::kTorchvision},
+        std::tuple{"vit_base_patch16", "blocks.0.attn.qkv.weight", Variant::kTimm},
+        std::tuple{"dinov2_base_reg", "blocks.0.attn.qkv/kernel", Variant::kTimm}}) {
+    CAPTURE(name);
+    CAPTURE(tensor);
+    const std::string file = files.write("vit.safetensors", tensor);
+    const Config config =
+        parse("model: {input: [28, 28, 3], backbone: {name: " + std::string(name) +
+              ", pooling: token, weights: '" + file +
+              "'}, head: [dense: 2]}\ndata: {format: image_folder, path: "
+              "somewhere}\n" +
+              std::string(kTrain))
+            .config;
+    CHECK(config.model.backbone->variant == variant);
+  }
 }
 
 TEST_CASE(
