@@ -75,9 +75,14 @@ def mistakes_of_job(documents):
         if reference["name"] not in runtimes:
             yield f"no runtime has the name {reference['name']}"
     text = yaml.safe_dump_all(documents)
-    for needed in ("TRAINER_SECRET", "persistentVolumeClaim", "terminationGracePeriodSeconds"):
+    is_sweep = "JOB_COMPLETION_INDEX" in text  # each pod takes its point by this number, and trains alone
+    of_job = {"TRAINER_SECRET", "parallel.require_cluster"}
+    for needed in {"persistentVolumeClaim", "terminationGracePeriodSeconds"} | (set() if is_sweep else of_job):
         if needed not in text:
             yield f"{needed} is missing"
+    for wrong in of_job | {"--hosts"} if is_sweep else ():
+        if wrong in text:
+            yield f"{wrong} is not for a sweep, whose pods train alone"
 
 
 def mistakes_of(file):

@@ -13,6 +13,8 @@ MISTAKES = {
                     ("subdomain: digits", "subdomain: other", "no service has the name digits")],
     "trainjob.yaml": [("kind: TrainJob\n", "kind: TrainJobs\n", "TrainJobs"), ("numNodes: 4", "numNode: 4", "numNode"),
                       ("runtimeRef: {name: image-trainer}", "runtimeRef: {name: other}", "no runtime has the name other")],
+    "sweep.yaml": [("onExitCodes:", "onExitCode:", "onExitCode"), ("backoffLimitPerIndex:", "backoffLimitPerIndexes:", "backoffLimitPerIndexes"),
+                   ('$1"\n          resources', '$1" --set parallel.require_cluster=true\n          resources', "parallel.require_cluster is not for a sweep")],
     "tfjob.yaml": [("secretKeyRef", "secretRef", "secretRef"), ("mountPath", "mount", "mount"),
                    ("persistentVolumeClaim: {claimName: trainer-job}", "emptyDir: {}", "persistentVolumeClaim is missing")],
 }
