@@ -15,14 +15,30 @@
 namespace trainer::test {
 namespace {
 
+using backend::cpu::OneSampleForm;
 using backend::cpu::runs_in_one_lane;
+using backend::cpu::ThreadTimes;
+using Form = OneSampleForm::Form;
+
+constexpr ThreadTimes kQuiet{1, 1, 0}, kBusy{1, 0.5, 3};
+
+// Returns clocks that go on by this between any two readings.
+backend::cpu::ReadThreadTimes advance_by(const ThreadTimes& step) {
+  return [step, now = ThreadTimes{}]() mutable {
+    now = {now.seconds + step.seconds, now.cpu_seconds + step.cpu_seconds,
+           now.preemptions + step.preemptions};
+    return now;
+  };
+}
 
 std::unique_ptr<backend::Backend> open_threads(int threads, int lanes = 0,
-                                               const std::string& instruction_set = "") {
+                                               const std::string& instruction_set = "",
+                                               const ThreadTimes& call_times = kQuiet) {
   backend::cpu::CpuOptions options;
   options.threads = threads;
   options.lanes = lanes;
   options.instruction_set = instruction_set;
+  options.read_thread_times = advance_by(call_times);
   return backend::cpu::open_backend(options);
 }
 
@@ -84,6 +100,92 @@ TEST_CASE("runs_in_one_lane: one lane takes few samples, and lanes take a sample
   // A lane of 4 threads is 2.8 times as fast as one thread, and a lane of 16 threads 8 times.
   CHECK(runs_in_one_lane(2, 4, 16));
   CHECK(!runs_in_one_lane(3, 4, 16));
+}
+
+TEST_CASE("OneSampleForm: a preempted thread that loses a tenth of its time is disturbed") {
+  CHECK(!ThreadTimes{1, 1, 0}.is_disturbed());
+  CHECK(!ThreadTimes{1, 0.95, 4}.is_disturbed());
+  CHECK(!ThreadTimes{1, 0.5, 0}.is_disturbed());  // it waited without work
+  CHECK(ThreadTimes{1, 0.5, 1}.is_disturbed());
+}
+
+TEST_CASE("OneSampleForm: calls stay on all threads while nothing disturbs them") {
+  OneSampleForm form(kQuiet);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(form.form() == Form::kAllThreads);
+    form.record({i % 7 == 0 ? 5.0 : 1.0, 1, 0});
+  }
+}
+
+TEST_CASE("OneSampleForm: a disturbed call is followed by ten times its time on one thread") {
+  OneSampleForm form(kQuiet);
+  form.record({8, 2, 5});
+  for (int i = 0; i < 20; ++i) {
+    CHECK(form.form() == Form::kOneThread);
+    form.record({4, 4, 0});
+  }
+  CHECK(form.form() == Form::kOneThread);
+  form.record({4, 1, 3});  // a disturbance starts the time anew
+  for (int i = 0; i < 21; ++i) {
+    CHECK(form.form() == Form::kOneThread);
+    form.record({4, 4, 0});
+  }
+  CHECK(form.form() == Form::kAllThreads);
+  form.record({3, 1, 2});  // faster than one thread, although disturbed
+  CHECK(form.form() == Form::kAllThreads);
+  form.record({5, 1, 2});
+  CHECK(form.form() == Form::kOneThread);
+  form.record({6, 1, 2});  // slower than all threads, although these were disturbed
+  CHECK(form.form() == Form::kAllThreads);
+}
+
+TEST_CASE("OneSampleForm: the times before the first call choose its form") {
+  OneSampleForm form(kBusy);
+  CHECK(form.form() == Form::kOneThread);
+  form.record(kBusy);
+  CHECK(form.form() == Form::kOneThread);
+  form.record(kQuiet);
+  CHECK(form.form() == Form::kAllThreads);
+}
+
+TEST_CASE("Executable: a short call of one sample has the same bits on one thread and on all") {
+  for (const Setup& setup : setups()) {
+    for (const Net& net : {kManyOps, kPlain, kNormalised, kWide, kSeparable, kChained}) {
+      const graph::Graph graph = make_evaluation(net, setup.type);
+      const auto values = starting_values(graph, setup.type);
+      for (const int threads : {2, 3, 8}) {
+        const auto quiet = open_threads(threads, threads, setup.instruction_set);
+        const auto busy = open_threads(threads, threads, setup.instruction_set, kBusy);
+        Runner on_all(*quiet, graph, for_samples(9)), on_one(*busy, graph, for_samples(9));
+        start(on_all, values);
+        start(on_one, values);
+        CAPTURE(to_string(setup));
+        CAPTURE(net.name);
+        CAPTURE(threads);
+        for (const std::uint64_t seed : {1, 2}) {
+          const auto inputs = batch(graph, 1, net, seed);
+          const auto got = on_one.run(1, inputs);
+          CHECK(omp_get_max_threads() == 1);
+          CHECK(got == on_all.run(1, inputs));
+          CHECK(omp_get_max_threads() == threads);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Executable: a short call of one sample alone runs on one thread on busy cores") {
+  const graph::Graph graph = make_evaluation(kPlain);
+  for (const std::int64_t max_samples : {1, 2, 9}) {
+    const auto backend = open_threads(4, 4, "", kBusy);
+    Runner runner(*backend, graph, for_samples(max_samples));
+    start(runner, starting_values(graph));
+    for (const std::int64_t samples : {1, 2, 1}) {
+      if (samples > max_samples) continue;
+      runner.run(samples, batch(graph, samples, kPlain));
+      CHECK(omp_get_max_threads() == (samples == 1 ? 1 : 4));
+    }
+  }
 }
 
 TEST_CASE("Executable: a call of fewer samples than lanes has the outputs of one lane") {
@@ -224,15 +326,17 @@ TEST_CASE("Executable: a short call reads the weights that were written or train
 
 TEST_CASE("Executable: the program of short calls adds at most a tenth to the memory") {
   for (const Net& net : {kManyOps, kWide, kSeparable}) {
-    const graph::Graph graph = make_evaluation(net);
-    const auto backend = open_threads(2);
-    Runner runner(*backend, graph, for_samples(16));
-    start(runner, starting_values(graph));
-    runner.run(16, batch(graph, 16, net));
-    const std::int64_t before = runner.memory().total();
-    runner.run(1, batch(graph, 1, net));
-    CHECK(count_one_lane(runner) == 1);
-    CHECK_MESSAGE(runner.memory().total() <= before + before / 10, net.name);
+    for (const ThreadTimes& times : {kQuiet, kBusy}) {
+      const graph::Graph graph = make_evaluation(net);
+      const auto backend = open_threads(2, 2, "", times);
+      Runner runner(*backend, graph, for_samples(16));
+      start(runner, starting_values(graph));
+      runner.run(16, batch(graph, 16, net));
+      const std::int64_t before = runner.memory().total();
+      runner.run(1, batch(graph, 1, net));
+      CHECK(count_one_lane(runner) == 1);
+      CHECK_MESSAGE(runner.memory().total() <= before + before / 10, net.name);
+    }
   }
 }
 

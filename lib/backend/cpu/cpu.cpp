@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/evaluation_executable.h"
@@ -66,7 +67,7 @@ class PinnedThread final : public ThreadBinding {
   Pinned pinned_;
 };
 
-// The lanes of all programs that have the same number of lanes.
+// The lanes of all programs that have the same number of lanes and of threads.
 struct LaneGroup {
   LaneGroup(Machine machine_of_all, int lanes, int threads_of_all,
             std::vector<std::vector<int>> cores)
@@ -146,19 +147,19 @@ class CpuBackend : public Backend {
     if (has_updates(graph)) {
       lanes_ = lanes;
       if (options_.binding != CoreBinding::kNone && count_nodes(options_.processors) > 1) {
-        touch_slices(cpu_variables, find_group(lanes.count).threads);
+        touch_slices(cpu_variables, find_group(lanes.count, threads_).threads);
       }
     } else if (lanes.count > 1 && !options.reduction.ordered && !options.same_for_any_batch) {
-      const bool is_short = runs_in_one_lane(options.max_samples, lanes.count, threads_);
       return std::make_unique<EvaluationExecutable>(
-          is_short ? 1 : lanes.count, threads_, options.max_samples,
-          [this, graph, &cpu_variables, options](int count, std::int64_t samples) {
+          lanes.count, threads_, options.max_samples,
+          [this, graph, &cpu_variables, options](int count, int threads, std::int64_t samples) {
             CompileOptions of_program = options;
             of_program.max_samples = samples;
-            return compile_on(count, graph, cpu_variables, of_program);
-          });
+            return compile_on(find_group(count, threads), graph, cpu_variables, of_program);
+          },
+          options_.read_thread_times);
     }
-    return compile_on(lanes.count, graph, cpu_variables, options);
+    return compile_on(find_group(lanes.count, threads_), graph, cpu_variables, options);
   }
 
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
@@ -166,27 +167,26 @@ class CpuBackend : public Backend {
   }
 
  private:
-  std::unique_ptr<CpuExecutable> compile_on(int lanes, const graph::Graph& graph,
+  std::unique_ptr<CpuExecutable> compile_on(LaneGroup& group, const graph::Graph& graph,
                                             CpuVariables& variables,
                                             const CompileOptions& options) {
     const ActivityScope scope(machine_.progress, Activity::kCompile);
-    LaneGroup& group = find_group(lanes);
     return std::make_unique<CpuExecutable>(graph, variables, group.threads, arenas_, group.machine,
                                            options);
   }
 
-  LaneGroup& find_group(int lanes) {
-    std::unique_ptr<LaneGroup>& group = groups_[lanes];
+  LaneGroup& find_group(int lanes, int threads) {
+    std::unique_ptr<LaneGroup>& group = groups_[{lanes, threads}];
     if (!group) {
-      group = std::make_unique<LaneGroup>(machine_, lanes, threads_, choose_cores(lanes));
+      group = std::make_unique<LaneGroup>(machine_, lanes, threads, choose_cores(lanes, threads));
     }
     return *group;
   }
 
   // Returns the cores that the threads of each lane stay on; empty if they may run anywhere.
-  std::vector<std::vector<int>> choose_cores(int lanes) const {
+  std::vector<std::vector<int>> choose_cores(int lanes, int threads) const {
     if (options_.binding == CoreBinding::kNone) return {};
-    const LaneCores cores = place_lanes(options_.processors, lanes, threads_ / lanes);
+    const LaneCores cores = place_lanes(options_.processors, lanes, threads / lanes);
     if (options_.binding == CoreBinding::kNodes) return node_cores(cores, options_.processors);
     std::vector<std::vector<int>> all;
     for (const std::vector<Processor>& lane : cores.lanes) all.push_back(processor_numbers(lane));
@@ -198,7 +198,8 @@ class CpuBackend : public Backend {
   CpuOptions options_;
   // The lanes of the training program that was compiled last; before that, the most there can be.
   Lanes lanes_;
-  std::map<int, std::unique_ptr<LaneGroup>> groups_;  // by the number of lanes
+  // The key is the numbers of lanes and of threads.
+  std::map<std::pair<int, int>, std::unique_ptr<LaneGroup>> groups_;
   Arenas arenas_;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/lanes/one_sample_form.h"
 #include "backend/open.h"
 #include "base/process/progress.h"
 #include "base/threads/topology.h"
@@ -26,6 +27,8 @@ struct CpuOptions {
   // on as many processors as the lane has threads.
   enum class Binding { kNone, kNodes, kProcessors } binding = Binding::kNone;
   Progress progress = {};  // advances with the layers
+  // The clocks by which calls of one sample choose between all threads and one.
+  ReadThreadTimes read_thread_times = &cpu::read_thread_times;
 };
 // Throws DeviceError if this processor cannot run the kernels.
 std::unique_ptr<Backend> open_backend(const CpuOptions& options);
