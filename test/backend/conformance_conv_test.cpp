@@ -255,6 +255,8 @@ TEST_CASE("Conv: ConvolutionAlgorithm direct and winograd match the reference") 
            {.pad = {2, 0, 0, 2}, .in = 16, .out = 16, .height = 6, .width = 5});
     forced("padded below and left",
            {.pad = {0, 2, 2, 0}, .in = 16, .out = 16, .height = 6, .width = 5});
+    // The upper taps meet only padding, so that their gradient is 0.
+    forced("only padding", {.pad = {2, 0, 1, 1}, .in = 16, .out = 16, .height = 2, .width = 5});
     forced("valid", {.in = 16, .out = 16});
     // Where Winograd cannot be had, something else does the work.
     forced("5x5", {.kernel_h = 5, .kernel_w = 5, .in = 17});

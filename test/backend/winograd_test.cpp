@@ -2,18 +2,22 @@
 // bit.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/memory.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/harness.h"
+#include "base/numbers/half.h"
 
 namespace trainer::test::winograd_test {
 namespace {
 
+using backend::cpu::simd::BFloat16;
 using backend::cpu::simd::FusedActivation;
 using backend::cpu::simd::Kernels;
+using backend::cpu::simd::Winograd;
 using backend::cpu::simd::WinogradShape;
 
 std::vector<const Kernels*> all_kernels() {
@@ -48,7 +52,8 @@ struct Operands {
 // Writes y with as much scratch as the kernel asks for.
 void run(const Kernels& k, const WinogradShape& s, const Operands& in, float* y) {
   std::vector<float> scratch(static_cast<std::size_t>(k.winograd_scratch(s)));
-  k.winograd(s, in.x.data(), in.kernel.data(), in.bias.data(), y, scratch.data());
+  find_kernels<Winograd<float>>(k).forward(s, in.x.data(), in.kernel.data(), in.bias.data(), y,
+                                           scratch.data());
 }
 
 std::vector<float> forward(const Kernels& k, const WinogradShape& s, const Operands& in) {
@@ -59,18 +64,32 @@ std::vector<float> forward(const Kernels& k, const WinogradShape& s, const Opera
 }
 
 // dkernel and dbias, one behind the other, with as much scratch as the kernel asks for.
-void run_weights(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,
-                 const std::vector<float>& dy, std::vector<float>& gradients) {
+template <class T>
+void run_weights(const Kernels& k, const WinogradShape& s, const std::vector<T>& x,
+                 const std::vector<T>& dy, std::vector<float>& gradients) {
   std::vector<float> scratch(static_cast<std::size_t>(k.winograd_weights_scratch(s)));
-  k.winograd_weights(s, x.data(), dy.data(), gradients.data(), gradients.data() + 9 * s.in * s.out,
-                     scratch.data());
+  find_kernels<Winograd<T>>(k).weights(s, x.data(), dy.data(), gradients.data(),
+                                       gradients.data() + 9 * s.in * s.out, scratch.data());
 }
 
+template <class T>
 std::vector<float> compute_gradients(const Kernels& k, const WinogradShape& s,
-                                     const std::vector<float>& x, const std::vector<float>& dy) {
+                                     const std::vector<T>& x, const std::vector<T>& dy) {
   std::vector<float> gradients(static_cast<std::size_t>((9 * s.in + 1) * s.out));
   run_weights(k, s, x, dy, gradients);
   return gradients;
+}
+
+std::vector<BFloat16> to_bfloat16(const std::vector<float>& values) {
+  std::vector<BFloat16> rounded;
+  for (const float value : values) rounded.push_back({float_to_bfloat16(value)});
+  return rounded;
+}
+
+std::vector<float> to_float(const std::vector<BFloat16>& values) {
+  std::vector<float> wide;
+  for (const BFloat16 value : values) wide.push_back(bfloat16_to_float(value.bits));
+  return wide;
 }
 
 // The shape's output channels in two parts.
@@ -175,6 +194,35 @@ TEST_CASE("Winograd: gradients of kernel and bias add up over strips") {
       const auto cut = compute_gradients(*k, shape_of(3, tiles, false), x, dy);
       CHECK(distance({cut.begin(), cut.end()}, whole) < 2e-6);
     }
+  }
+}
+
+TEST_CASE("Winograd: an output in bfloat16 is the rounded output in float32 of the same values") {
+  Operands in;
+  const auto x = to_bfloat16(in.x);
+  in.x = to_float(x);
+  for (const Kernels* k : all_kernels()) {
+    INFO(std::string(k->name));
+    for (const bool transposed : {false, true}) {
+      const WinogradShape shape = shape_of(3, 16, transposed);
+      const auto expected = forward(*k, shape, in);
+      std::vector<BFloat16> y(expected.size());
+      std::vector<float> scratch(static_cast<std::size_t>(k->winograd_scratch(shape)));
+      find_kernels<Winograd<BFloat16>>(*k).forward(shape, x.data(), in.kernel.data(),
+                                                   in.bias.data(), y.data(), scratch.data());
+      CHECK(to_float(y) == to_float(to_bfloat16(expected)));
+    }
+  }
+}
+
+TEST_CASE("Winograd: gradients of kernel and bias of bfloat16 are those of the same float32") {
+  const auto x = to_bfloat16(numbers(3 * 13 * 18 * kIn, 1));
+  const auto dy = to_bfloat16(numbers(3 * 13 * 18 * kOut, 4));
+  for (const Kernels* k : all_kernels()) {
+    INFO(std::string(k->name));
+    const WinogradShape shape = shape_of(3, 16, false);
+    CHECK(compute_gradients(*k, shape, x, dy) ==
+          compute_gradients(*k, shape, to_float(x), to_float(dy)));
   }
 }
 

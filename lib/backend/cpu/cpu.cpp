@@ -21,7 +21,9 @@ namespace {
 Machine inspect(const std::string& instruction_set) {
   Machine machine;
   const bool amx = instruction_set == "amx";
-  if (amx || instruction_set.empty()) machine.amx = simd::amx_kernels();
+  // The environment variable DNNL_MAX_CPU_ISA of oneDNN limits our own kernels, too.
+  const bool is_allowed = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  if ((amx || instruction_set.empty()) && is_allowed) machine.amx = simd::amx_kernels();
   if (!amx || machine.amx != nullptr) {
     machine.kernels = amx || instruction_set.empty() ? simd::best_kernels()
                                                      : simd::kernels_named(instruction_set.c_str());
@@ -34,6 +36,9 @@ Machine inspect(const std::string& instruction_set) {
   }
   machine.block = machine.kernels->block;
   machine.bf16 = __builtin_cpu_supports("avx512bf16") && machine.block == 16;
+  // A tile's instructions do 16 times the multiply-adds of float32. AMD's for vectors do twice,
+  // those of Intel as many.
+  machine.bf16_rate = machine.amx != nullptr ? 16 : __builtin_cpu_is("amd") ? 2 : 1;
   machine.isa = machine.kernels->name;
   return machine;
 }

@@ -77,6 +77,7 @@ struct Machine {
   const simd::Kernels* kernels = nullptr;
   std::int64_t block = 16;  // channels per block
   bool bf16 = false;
+  double bf16_rate = 1;                   // multiply-adds in bfloat16 per one in float32
   const simd::AmxKernels* amx = nullptr;  // null: AMX is not used
   int threads = 1;                        // threads per lane
   std::string isa;

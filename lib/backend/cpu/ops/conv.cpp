@@ -115,7 +115,7 @@ bool meets_image(const graph::Window& w, int axis, std::int64_t tap, std::int64_
 }
 
 // Adds an instruction that makes the gradient of taps that meet only padding 0, if there are any.
-// oneDNN's kernels for bfloat16 do not write it.
+// oneDNN's kernels for bfloat16 do not write it, and Winograd rounds it.
 void clear_padding_taps(Lowering& l, const graph::Window& w, const Shape& x, const Shape& kernel) {
   const std::int64_t tap_size = kernel[2] * kernel[3];
   std::vector<std::int64_t> offsets;
@@ -200,7 +200,8 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Shape& kernel = op.kernel;
   if (winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type, x0.shape,
                       dy0.shape, kernel)) {
-    return lower_winograd(op, l);
+    lower_winograd(op, l);
+    return clear_padding_taps(l, op.window, x0.shape, kernel);
   }
   if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
   const Problem p = make_problem(op.window, op.groups, kernel);

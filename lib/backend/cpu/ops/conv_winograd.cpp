@@ -8,18 +8,19 @@ using simd::WinogradShape;
 // The number of samples that a choice assumes if it may not depend on that of the call.
 constexpr std::int64_t kDefaultSamples = 16;
 
-bool fits(const graph::Window& window, std::int64_t groups, DType type) {
+bool fits(const graph::Window& window, std::int64_t groups) {
   const auto& w = window;
   return w.size[0] == 3 && w.size[1] == 3 && w.stride[0] == 1 && w.stride[1] == 1 &&
-         w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
+         w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1;
 }
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
 // weighing the transforms of images and kernel; the weights were fitted to measurements of both on
 // one AVX-512 core, with transforms that took 1.8 times as long as these, so that it errs towards
-// the direct convolution. `n` is the number of samples to decide for.
+// the direct convolution. `n` is the number of samples to decide for, `direct_rate` the
+// multiply-adds of the direct convolution per one in float32.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
-          const Machine& machine) {
+          const Machine& machine, double direct_rate) {
   const auto padded = [&machine](std::int64_t channels) {
     return static_cast<double>(machine.count_blocks(channels) * machine.block);
   };
@@ -28,7 +29,7 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
   const std::int64_t rows = (tiled[1] + 3) / 4, columns = (tiled[2] + 3) / 4;
   const double tiles = static_cast<double>(n * rows * columns);
-  const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
+  const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements()) / direct_rate;
   const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
                           (weights ? 350 : 850) * in * out;
   return winograd < 0.95 * direct;
@@ -50,12 +51,18 @@ std::int64_t count_panel_channels(const Lowering& l) {
   return simd::kWinogradPanel * l.machine().block;
 }
 
+template <class T>
+const simd::Winograd<T>& find_winograd(const Lowering& l) {
+  return simd::find_kernels<simd::Winograd<T>>(l.kernels());
+}
+
 // Converts a function that returns a number of floats into one that returns bytes.
 auto in_bytes(std::int64_t (*floats)(const WinogradShape&)) {
   return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
 }
 
 // Adds the instruction that computes y from x with the kernel, which is input 1; bias -1: none.
+template <class T>
 void emit_winograd(Lowering& l, WinogradShape shape, const graph::Window&, BufferId x,
                    BufferId bias, BufferId y) {
   const BufferId weights = l.input(1, Layout::kPlain).buffer;
@@ -66,20 +73,21 @@ void emit_winograd(Lowering& l, WinogradShape shape, const graph::Window&, Buffe
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
   shape.tiles = kStripTiles;
   // Only for rows of whole cache lines, so that no line is stored in two parts.
-  shape.non_temporal = shape.n * y_sample * 4 >= kNonTemporalBytes && shape.ow * k->block % 16 == 0;
+  shape.non_temporal = sizeof(T) == sizeof(float) && shape.n * y_sample * 4 >= kNonTemporalBytes &&
+                       shape.ow * k->block % 16 == 0;
   const bool by_channels = !has_small_kernel(shape) || shape.n < l.machine().threads;
   const auto scratch_bytes = in_bytes(k->winograd_scratch);
   const auto parts = divide_convolution(shape, l.machine().threads,
                                         by_channels ? count_panel_channels(l) : 0, scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
-  l.emit(concat("winograd ", k->name), [=](const CallContext& c) {
-    run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
-      k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
-                  bias >= 0 ? c.at<float>(bias) : nullptr,
-                  c.at<float>(y) + part.first_sample * y_sample,
-                  c.at<float>(scratch) + part.scratch / 4);
-    });
-  });
+  l.emit(concat("winograd ", k->name),
+         [=, run = find_winograd<T>(l).forward](const CallContext& c) {
+           run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
+             run(part.shape, c.at<T>(x) + part.first_sample * x_sample, c.at<float>(weights),
+                 bias >= 0 ? c.at<float>(bias) : nullptr, c.at<T>(y) + part.first_sample * y_sample,
+                 c.at<float>(scratch) + part.scratch / 4);
+           });
+         });
 }
 
 }  // namespace
@@ -88,17 +96,21 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
                      std::int64_t groups, DType type, const Shape& x, const Shape& y,
                      const Shape& kernel) {
   using Choice = ConvolutionAlgorithm;
-  if (!fits(window, groups, type) || l.convolution() == Choice::kDirect) return false;
+  if (!fits(window, groups) || l.convolution() == Choice::kDirect) return false;
+  if (l.convolution() == Choice::kWinograd) return true;
+  const double direct_rate = type == DType::kBFloat16 ? l.machine().bf16_rate : 1;
   const std::int64_t n = l.same_for_any_batch() ? kDefaultSamples : x[0];
-  return l.convolution() == Choice::kWinograd || pays(n, x, y, kernel, direction, l.machine());
+  return pays(n, x, y, kernel, direction, l.machine(), direct_rate);
 }
 
 void lower_winograd(const graph::Conv& op, Lowering& l) {
-  lower_conv<WinogradShape>(op, l, emit_winograd);
+  with_type(l.input(0).type,
+            [&]<class T>() { lower_conv<WinogradShape>(op, l, emit_winograd<T>); });
 }
 
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
-  lower_conv<WinogradShape>(op, l, emit_winograd);
+  with_type(l.input(0).type,
+            [&]<class T>() { lower_conv<WinogradShape>(op, l, emit_winograd<T>); });
 }
 
 void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
@@ -113,12 +125,14 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const auto parts =
       divide_convolution(shape, l.machine().threads, count_panel_channels(l), scratch_bytes);
   const BufferId scratch = scratch_for(l, parts, scratch_bytes);
-  l.emit(concat("winograd ", k->name), [=](const CallContext& c) {
-    run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
-      k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
-                          c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
-                          c.at<float>(scratch) + part.scratch / 4);
-    });
+  with_type(x.type, [&]<class T>() {
+    l.emit(
+        concat("winograd ", k->name), [=, run = find_winograd<T>(l).weights](const CallContext& c) {
+          run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
+            run(part.shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(dkernel),
+                dbias >= 0 ? c.at<float>(dbias) : nullptr, c.at<float>(scratch) + part.scratch / 4);
+          });
+        });
   });
 }
 

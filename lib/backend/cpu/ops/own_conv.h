@@ -1,6 +1,5 @@
-// Convolutions of stride 1 on our own kernels: 3x3 in float32 by Winograd (simd/winograd*.inl), and
-// in bfloat16 on AMX (simd/amx.h).
-// Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
+// Convolutions of stride 1 on our own kernels: 3x3 by Winograd (simd/winograd*.inl), and in
+// bfloat16 on AMX (simd/amx.h). Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
 #pragma once
 
 #include <algorithm>

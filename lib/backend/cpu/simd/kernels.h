@@ -18,10 +18,10 @@ struct BFloat16 {
 // the output y alone.
 enum class FusedActivation { kNone, kRelu, kRelu6, kLeakyRelu };
 
-// A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32,
-// by Winograd's F(4x4, 3x3): 4x4 outputs per tile of 6x6 inputs. Tiles are taken in strips; for
-// each the input is transformed, then one panel of output channels after the other is computed. No
-// y depends on the strips or on the other samples.
+// A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], computed
+// in float32 by Winograd's F(4x4, 3x3): 4x4 outputs per tile of 6x6 inputs. Tiles are taken in
+// strips; for each the input is transformed, then one panel of output channels after the other is
+// computed. No y depends on the strips or on the other samples.
 struct WinogradShape {
   std::int64_t n = 0, h = 0, w = 0, oh = 0, ow = 0, top = 0, left = 0, in = 0, out = 0;
   // If false, the kernel is [3, 3, in, out]. If true, it is [3, 3, out, in] and is turned by 180
@@ -30,7 +30,7 @@ struct WinogradShape {
   FusedActivation activation = FusedActivation::kNone;
   float alpha = 0;
   std::int64_t tiles = 0;     // the maximum number of tiles per strip
-  bool non_temporal = false;  // y is stored past the caches, and is aligned to a block of floats
+  bool non_temporal = false;  // y is float32, aligned to a block, and stored past the caches
   // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
   std::int64_t out_begin = 0, out_end = 0;
 };
@@ -97,18 +97,24 @@ struct Typed {
                         const NormCoefficients&, const NormGradientCoefficients&, T* dx);
 };
 
+// The convolution of WinogradShape with x, y and dy of element type T.
+template <class T>
+struct Winograd {
+  // y = activation(convolution + bias); bias may be null.
+  void (*forward)(const WinogradShape&, const T* x, const float* kernel, const float* bias, T* y,
+                  float* scratch);
+  // Writes the gradients of a convolution that is not transposed: dkernel, and dbias [out] if not
+  // null.
+  void (*weights)(const WinogradShape&, const T* x, const T* dy, float* dkernel, float* dbias,
+                  float* scratch);
+};
+
 struct Kernels {
   std::int64_t block;
   const char* name;
 
-  // y = activation(convolution + bias); bias may be null. `scratch` has winograd_scratch() floats.
-  void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
-                   float* y, float* scratch);
+  // The floats of scratch that Winograd<T>::forward() and weights() need.
   std::int64_t (*winograd_scratch)(const WinogradShape&);
-  // Writes the gradients of a convolution that is not transposed: dkernel, and dbias [out] if not
-  // null.
-  void (*winograd_weights)(const WinogradShape&, const float* x, const float* dy, float* dkernel,
-                           float* dbias, float* scratch);
   std::int64_t (*winograd_weights_scratch)(const WinogradShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources

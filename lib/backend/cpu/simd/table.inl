@@ -33,6 +33,12 @@ constexpr Typed<T> kKernels<Typed<T>> = {
     .norm_backward = norm_backward<T>,
 };
 
+template <class T>
+constexpr Winograd<T> kKernels<Winograd<T>> = {
+    .forward = winograd<T>,
+    .weights = winograd_weights<T>,
+};
+
 }  // namespace
 
 template <class K>
@@ -41,13 +47,13 @@ const K& find_kernels() {
 }
 template const Typed<float>& find_kernels();
 template const Typed<BFloat16>& find_kernels();
+template const Winograd<float>& find_kernels();
+template const Winograd<BFloat16>& find_kernels();
 
 const Kernels kTable = {
     .block = B,
     .name = TRAINER_LEVEL_NAME,
-    .winograd = winograd,
     .winograd_scratch = winograd_scratch,
-    .winograd_weights = winograd_weights,
     .winograd_weights_scratch = winograd_weights_scratch,
     .sum = sum,
     .sum_of_squares = sum_of_squares,

@@ -118,8 +118,9 @@ std::int64_t winograd_scratch(const WinogradShape& s) {
   return scratch.kernel + scratch.input + scratch.products;
 }
 
-void winograd(const WinogradShape& s, const float* x, const float* kernel, const float* bias,
-              float* y, float* scratch) {
+template <class T>
+void winograd(const WinogradShape& s, const T* x, const float* kernel, const float* bias, T* y,
+              float* scratch) {
   const WinogradScratch sizes = count_scratch(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;

@@ -165,8 +165,9 @@ inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
 }
 
 // Prefetches four pixels of four rows, `row` apart, into L2.
-inline void prefetch_rows(const float* p, std::int64_t row) {
-  constexpr std::int64_t kLine = 64 / sizeof(float);
+template <class T>
+inline void prefetch_rows(const T* p, std::int64_t row) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
 #pragma GCC unroll 4
   for (std::int64_t i = 0; i < 4; ++i)
 #pragma GCC unroll 4
@@ -181,8 +182,8 @@ inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return 
 
 // The points that to_points() gives down the columns, with all six along the rows: half of a patch
 // whose rows lie `row` apart.
-template <void (*to_points)(const V (&)[6], V*)>
-inline void transform_half(const float* d, std::int64_t row, float* to, std::int64_t stride) {
+template <void (*to_points)(const V (&)[6], V*), class T>
+inline void transform_half(const T* d, std::int64_t row, float* to, std::int64_t stride) {
   V rows[3][6];
 #pragma GCC unroll 6
   for (int j = 0; j < 6; ++j) {
@@ -202,13 +203,15 @@ inline void transform_half(const float* d, std::int64_t row, float* to, std::int
     for (int j = 0; j < 6; ++j) store(to + (i * 6 + j) * stride, points[j]);
   }
 }
-inline void transform_patch(const float* d, std::int64_t row, float* to, std::int64_t stride) {
+template <class T>
+inline void transform_patch(const T* d, std::int64_t row, float* to, std::int64_t stride) {
   transform_half<input_points_p>(d, row, to, stride);
   transform_half<input_points_q>(d, row, to + 18 * stride, stride);
 }
 
 // The patch under a tile of one plane [h, w, B], with zeros around the image.
-inline void transform_tile(const WinogradShape& s, const float* plane, const Tile& tile, float* to,
+template <class T>
+inline void transform_tile(const WinogradShape& s, const T* plane, const Tile& tile, float* to,
                            std::int64_t stride) {
   const std::int64_t y0 = tile.y - s.top, x0 = tile.x - s.left;
   if (y0 >= 0 && x0 >= 0 && y0 + 6 <= s.h && x0 + 6 <= s.w) {
@@ -226,7 +229,8 @@ inline void transform_tile(const WinogradShape& s, const float* plane, const Til
 }
 
 // A strip: [point][group][block of input channels][row][B].
-inline void transform_input(const WinogradShape& s, const Strip& strip, const float* x, float* to) {
+template <class T>
+inline void transform_input(const WinogradShape& s, const Strip& strip, const T* x, float* to) {
   const std::int64_t blocks = ceil_div(s.in, B), plane = s.h * s.w * B;
   const std::int64_t stride = point_stride(strip.count, blocks * B), groups = strip.groups();
   Walk walk(s, strip), ahead = walk_ahead(s, strip);
@@ -325,9 +329,10 @@ inline void transform_kernel(const WinogradShape& s, const float* kernel, std::i
 
 // Rows 0 and 2, or 1 and 3, of a tile; `to` is the first of them. height and width: rows and
 // columns of the image from `to` on.
-template <FusedActivation activation, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&)>
+template <FusedActivation activation, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&),
+          class T>
 inline void output_half(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
-                        std::int64_t height, std::int64_t width, float* to) {
+                        std::int64_t height, std::int64_t width, T* to) {
   V rows[2][6];
 #pragma GCC unroll 6
   for (int j = 0; j < 6; ++j) {
@@ -346,7 +351,7 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
     for (int j = 0; j < 4; ++j) {
       if (j >= width) continue;
       const V y = activate<activation>(out[j] + bias, s.alpha);
-      float* pixel = to + (2 * i * s.ow + j) * B;
+      T* pixel = to + (2 * i * s.ow + j) * B;
       if constexpr (non_temporal)
         store_non_temporal(pixel, y);
       else
@@ -354,20 +359,19 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
     }
   }
 }
-template <FusedActivation activation, bool non_temporal>
+template <FusedActivation activation, bool non_temporal, class T>
 inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride,
-                                  V bias, const Tile& tile, float* plane) {
+                                  V bias, const Tile& tile, T* plane) {
   const std::int64_t height = s.oh - tile.y, width = s.ow - tile.x;
-  float* to = plane + (tile.y * s.ow + tile.x) * B;
+  T* to = plane + (tile.y * s.ow + tile.x) * B;
   output_half<activation, non_temporal, even_output_rows>(s, m, stride, bias, height, width, to);
   to += s.ow * B;
   output_half<activation, non_temporal, odd_output_rows>(s, m, stride, bias, height - 1, width, to);
 }
 
-template <FusedActivation activation, bool non_temporal>
+template <FusedActivation activation, bool non_temporal, class T>
 inline void transform_output_strip(const WinogradShape& s, const Strip& strip, const float* m,
-                                   const float* bias, std::int64_t n0, std::int64_t width,
-                                   float* y) {
+                                   const float* bias, std::int64_t n0, std::int64_t width, T* y) {
   const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
   for (std::int64_t n = 0; n < width; n += B) {
     const V b = bias == nullptr ? V{} : load_first(bias + n0 + n, s.out - n0 - n);
@@ -380,11 +384,13 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
 }
 
 // Output channels [n0, n0 + width) of a strip.
+template <class T>
 inline void transform_output(const WinogradShape& s, const Strip& strip, const float* m,
-                             const float* bias, std::int64_t n0, std::int64_t width, float* y) {
+                             const float* bias, std::int64_t n0, std::int64_t width, T* y) {
   with_activation(s.activation, [&]<FusedActivation activation>() {
-    if (s.non_temporal)
-      return transform_output_strip<activation, true>(s, strip, m, bias, n0, width, y);
+    if constexpr (sizeof(T) == sizeof(float))
+      if (s.non_temporal)
+        return transform_output_strip<activation, true>(s, strip, m, bias, n0, width, y);
     transform_output_strip<activation, false>(s, strip, m, bias, n0, width, y);
   });
 }

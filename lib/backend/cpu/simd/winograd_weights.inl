@@ -27,7 +27,8 @@ void correlate(const float* a, const float* b, float* c, std::int64_t tiles, std
 }
 
 // Outputs outside the image count as zeros.
-inline V transform_gradient_tile(const WinogradShape& s, const float* plane, const Tile& tile,
+template <class T>
+inline V transform_gradient_tile(const WinogradShape& s, const T* plane, const Tile& tile,
                                  float* to, std::int64_t stride) {
   V half[6][4], sum{};
 #pragma GCC unroll 4
@@ -55,7 +56,8 @@ inline V transform_gradient_tile(const WinogradShape& s, const float* plane, con
 
 // Transforms the output channels [n0, n0 + width) of a strip to [point][tile][width]. Adds their
 // sums to dbias.
-inline void transform_gradient(const WinogradShape& s, const Strip& strip, const float* dy,
+template <class T>
+inline void transform_gradient(const WinogradShape& s, const Strip& strip, const T* dy,
                                std::int64_t n0, std::int64_t width, float* to, float* dbias) {
   const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
   const std::int64_t stride = point_stride(strip.count, width);
@@ -134,8 +136,9 @@ std::int64_t winograd_weights_scratch(const WinogradShape& s) {
                     point_stride(kGradientRows, kPanel));
 }
 
-void winograd_weights(const WinogradShape& s, const float* x, const float* dy, float* dkernel,
-                      float* dbias, float* scratch) {
+template <class T>
+void winograd_weights(const WinogradShape& s, const T* x, const T* dy, float* dkernel, float* dbias,
+                      float* scratch) {
   const std::int64_t ins = round_up(s.in), end = round_up(s.out_end), strips = count_strips(s);
   float* gradient = scratch + kPoints * point_stride(max_tiles(s), ins);
   float* products = gradient + kPoints * point_stride(max_tiles(s), kPanel);
