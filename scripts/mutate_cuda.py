@@ -27,8 +27,9 @@ FAKE = {"TRAINER_TEST_BACKEND": "cuda"}
 GPUS = {**FAKE, "TRAINER_FAKE_CUDA_DEVICES": "4"}
 SHARED = {**FAKE, "TRAINER_TEST_SHARED_GPU": "1"}
 BACKEND, ENGINE = "test/backend/test_backend", "test/engine/test_engine"
+RUN = "trainer trainer_cuda_fake"
 RANKS = "ReductionOptions*"
-# (build, target, program, cases, cases left out, environment) of each set.
+# (build, targets, program, cases, cases left out, environment) of each set. With ctest the cases are the name of a test.
 TESTS = {
     "kernels": [("release", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
     "races": [("tsan", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
@@ -37,6 +38,12 @@ TESTS = {
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
     "telemetry": [("release", "test_cuda_telemetry", "test/cuda/fake_nvml/test_cuda_telemetry", "*", "", {})],
     "base": [("release", "test_base", "test/base/test_base", "StallDetector*,ProgressWatch*", "", {})],
+    "hooks": [("release", "test_hooks", "test/hooks/test_hooks", "progress: the closing lines count the cores*", "", {})],
+    "left_out": [("release", RUN, "ctest", "cuda fake: GPUs that cannot be used are left out and explained", "", {})],
+    "libraries": [("release", RUN, "ctest", "cuda fake: train names the libraries of its GPUs", "", {})],
+    "first_run": [("release", RUN, "ctest", "cuda fake: train checks several GPUs before their first run", "", {})],
+    "runs": [("release", RUN, "ctest", "cuda fake: runs resume on other devices", "", {})],
+    "nvcc": [("release", RUN, "ctest", "cuda_nvcc: an nvcc that is too old leaves the CUDA backend out", "", {})],
     "plugin": [("release", "test_plugin", "test/backend/plugin/test_plugin", "*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],
     "operations": [
@@ -101,6 +108,7 @@ def what_failed(output, code):
     case = re.search(r"^TEST CASE:\s*(.*)$", output, re.MULTILINE)
     sanitizer = re.search(r"(WARNING: ThreadSanitizer: .*|ERROR: AddressSanitizer: \S+|runtime error: .*)", output)
     error = re.search(r"ERROR: (?!AddressSanitizer)(.*(?:\n(?!\n|=====|TEST CASE|\S+:\d+).*){0,3})", output)
+    error = error or re.search(r"^(AssertionError.*)$", output, re.MULTILINE)
     message = sanitizer.group(1) if sanitizer else " ".join(error.group(1).split()) if error else ""
     if not message:
         lines = [line for line in output.strip().splitlines() if line.strip()]
@@ -124,7 +132,7 @@ class Build:
                             "-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"],
                            cwd=where, check=True, capture_output=True)
         environment = {**self.environment, "CCACHE_BASEDIR": where}
-        return subprocess.run(["ninja", "-C", folder, target], capture_output=True, text=True, env=environment, check=False)
+        return subprocess.run(["ninja", "-C", folder, *target.split()], capture_output=True, text=True, env=environment, check=False)
 
     def run(self, test):
         """(exit code, output) of one of TESTS; a program that does not end ends with -1."""
@@ -134,6 +142,8 @@ class Build:
                        "TRAINER_FAKE_CUDA_DEADLOCK_MS": "5000"}
         program = os.path.join(ROOT, "build", build, program) if program in PROGRAMS else os.path.join(folder, program)
         command = [program, f"--test-case={cases}", f"--test-case-exclude={exclude}", "--abort-after=1"]
+        if test[2] == "ctest":
+            command = ["ctest", "--test-dir", folder, "-R", f"^{cases}$", "--no-tests=error", "--output-on-failure"]
         try:
             done = subprocess.run(command, cwd=self.copy, capture_output=True, timeout=900, env=environment, check=False)
         except subprocess.TimeoutExpired as late:
