@@ -14,7 +14,6 @@ import sys
 OTHER_FORMATS = {
     "lib/checkpoint/safetensors.cpp": "the header of safetensors",
     "lib/cluster/identity/tf_config.cpp": "TF_CONFIG",
-    "lib/commands/export/onnx_metadata.cpp": "the metadata of ONNX files",
     "lib/commands/launch/launch.cpp": "TF_CONFIG",
     "lib/commands/profile/trace_file.cpp": "Chrome's traces",
     "lib/commands/weights/published.cpp": "config.json of Hugging Face",

@@ -9,6 +9,7 @@
 #include "results/decisions/label_thresholds.h"
 #include "results/decisions/stored.h"
 #include "results/evaluation/evaluation_report.h"
+#include "results/exported_model.h"
 #include "results/prediction_speed.h"
 #include "results/run_record.h"
 #include "results/train_events.h"
@@ -39,7 +40,9 @@ std::vector<ResultDescription> list_results() {
        describe<CrossvalResult>()},
       {"prediction_speed", "The last line of `benchmark --predict --json`.",
        describe<PredictionSpeed>()},
-      {"predicted", "The last line of `predict --speed --json`.", describe<PredictionRates>()}};
+      {"predicted", "The last line of `predict --speed --json`.", describe<PredictionRates>()},
+      {"exported_model", "The file that `export` writes beside an ONNX file.",
+       describe<ExportedModel>()}};
 }
 
 ResultDescription find_description(const std::string& name) {

@@ -362,6 +362,10 @@ TEST_CASE("export: an existing file is an error without --overwrite") {
   replacing.push_back("--overwrite");
   CHECK(run(replacing).code == 0);
   CHECK(read_text_file(file) != "precious");
+  fs::remove(file);
+  const Result beside = run(arguments);
+  CHECK(beside.code == 2);
+  CHECK(contains(beside.err, "m.json exists; replace it with --overwrite"));
   replacing[5] = work / "run";
   const Result folder = run(replacing);
   CHECK(folder.code == 2);
@@ -465,6 +469,10 @@ TEST_CASE("commands: contradicting or impossible options are an error") {
   CHECK(contains(error(exported), "--seed"));
   CHECK(contains(error({"export", "x", "--format", "onnx", "--output", "m.h5"}),
                  "--format keras_h5"));
+  CHECK(contains(error({"export", "x", "--output", "m.h5", "--onnx-input", "uint8"}),
+                 "give --format onnx"));
+  CHECK(contains(error({"export", "x", "--format", "onnx", "--output", "m.json"}),
+                 "end it in .onnx"));
 }
 
 }  // namespace trainer::e2e::usage_test

@@ -224,7 +224,25 @@ def check_onnx(trainer, name, kind, folder, images, ours):
     right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
     right &= ("reversed" in notes["preprocessing"]) == reverse
     onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
-    return right
+    description = json.loads((folder / "x.json").read_text())
+    right &= description == json.loads(notes["model"])
+    right &= description["normalize"] == {"reverse_channels": reverse, "scale": 0.01, "mean": [0.1, 0.2, 0.3],
+                                          "std": [0.5, 0.6, 0.7]}
+    right &= description["output"].get("temperature", 1) != 1 if kind == "calibrated" else True
+    probabilities, _ = onnx_output(trainer, folder, images)
+    return right & check(f"{name} {kind} x.onnx, probabilities of bytes", ours, probabilities)
+
+
+def onnx_output(trainer, folder, images):
+    """Returns the probabilities of a model that takes bytes, and its description."""
+    import onnx
+    import onnxruntime
+    run(trainer, "export", folder / "run", "--output", folder / "p.onnx", "--overwrite", "--onnx-input", "uint8",
+        "--onnx-output", "probabilities")
+    onnx.checker.check_model(onnx.load(folder / "p.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(folder / "p.onnx", providers=["CPUExecutionProvider"])
+    probabilities, = session.run(["probabilities"], {"images": images})
+    return probabilities, json.loads((folder / "p.json").read_text())
 
 
 def small_model(keras, units):
@@ -286,6 +304,10 @@ def check_labels(trainer, folder, export):
         thresholds = np.array(json.loads(notes["thresholds"]))
         above = [[name for name, has in zip(names, row) if has] for row in logits > thresholds]
         right &= above == [line["labels"] for line in lines]
+        probabilities, description = onnx_output(trainer, folder, images)
+        right &= check("labels of bytes", ours, probabilities)
+        limits = np.array(description["output"]["thresholds"])
+        right &= [[name for name, has in zip(names, row) if has] for row in probabilities > limits] == above
         right &= bool((thresholds != 0).any())
     return right
 
@@ -302,11 +324,15 @@ def check_decisions(trainer, folder, loss, outputs, criterion, decide):
     np.save(folder / "images.npy", images)
     lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
     ours = [int(json.loads(line)["class"]) for line in lines]
+    probabilities, description = onnx_output(trainer, folder, images)
+    expected = np.array([list(json.loads(line)["probabilities"].values()) for line in lines])
+    right = check(f"{criterion} of bytes", expected, probabilities)
     logits, notes = onnx_logits(trainer, folder, outputs, images)
     theirs = decide(logits.astype(np.float64), json.loads(notes["operating_point"]))
     likeliest = logits[:, 0] > 0 if outputs == 1 else logits.argmax(axis=1)
     print(f"{criterion}: {np.sum(theirs != likeliest)} of {len(ours)} classes are not the likeliest")
-    return list(theirs) == ours and bool((theirs != likeliest).any())
+    right &= description["operating_point"] == json.loads(notes["operating_point"])
+    return right and list(theirs) == ours and bool((theirs != likeliest).any())
 
 
 def check_operating_points(trainer, folder):

@@ -53,6 +53,11 @@ class OutputSchema(unittest.TestCase):
         self.validate("train", *self.lines)
         self.validate("run", self.read("run.json"))
 
+    def test_export_describes_a_model_as_its_schema_says(self):
+        file = self.folder / "digits.onnx"
+        self.run_json("export", self.run_dir, "--output", file, "--onnx-output", "probabilities")
+        self.validate("exported_model", json.loads(file.with_suffix(".json").read_text()))
+
     def test_evaluate_prints_and_stores_what_its_schemas_say(self):
         options = ["--calibrate", "--curves", "--abstain", 0.5, "--positive-class", "1"]
         for criterion in ("sensitivity=0.5", f"cost={self.write_costs()}"):

@@ -19,6 +19,17 @@ void add_export(CommandLine& line) {
   command.add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
   command.add_flag("--uncalibrated", arguments->uncalibrated,
                    "Without the temperature that `evaluate --calibrate` has stored in the run");
+  command
+      .add_option("--onnx-input", arguments->onnx_input,
+                  "float32 or uint8: the type of the pixels, 0 to 255, that an ONNX file takes; "
+                  "float32 when left out")
+      .choices({"float32", "uint8"});
+  command
+      .add_option("--onnx-output", arguments->onnx_output,
+                  "logits or probabilities: what an ONNX file gives; logits when left out")
+      .choices({"logits", "probabilities"});
+  command.add_flag("--example", arguments->example,
+                   "Write a Python program beside the ONNX file that predicts image files with it");
   add_overrides(command, arguments->overrides, Shorthands::kNone);
   command.add_flag("--json", arguments->json, "One JSON object on standard output");
   command.add_flag("--quiet", arguments->quiet, "Say nothing of what was written");

@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/export/onnx_metadata.h"
+#include "base/text.h"
+#include "commands/export/example.h"
+#include "commands/export/model_description.h"
 #include "inference/decisions/stored_decisions.h"
 #include "inference/open_model/run_archive.h"
 #include "model/files/export.h"
@@ -20,6 +22,7 @@ struct ExportEvent {
   std::string checkpoint;                   // "best", "last" or ""
   std::optional<double> temperature;        // set for a calibrated model
   std::optional<bool> temperature_applied;  // set for a calibrated model
+  std::string description, example;         // files beside an ONNX file
 };
 
 void fields(results::FieldVisitor& v, ExportEvent& event) {
@@ -32,6 +35,60 @@ void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.when_present("temperature", event.temperature, "The temperature of a calibrated model.");
   v.when_present("temperature_applied", event.temperature_applied,
                  "Whether the file divides the logits by it.");
+  v.when_present("description", event.description,
+                 "The file that describes the input and output of an ONNX file.");
+  v.when_present("example", event.example, "The Python program that uses it.");
+}
+
+// Returns the ONNX options of the arguments, but for the metadata.
+model::OnnxOptions find_onnx_options(const ExportArguments& arguments,
+                                     const inference::OpenedModel& opened, double temperature) {
+  model::OnnxOptions options;
+  options.temperature = temperature;
+  if (arguments.onnx_input == "uint8") {
+    if (inference::sample_spec(opened).image_type != DType::kUInt8) {
+      throw ConfigError({},
+                        "--onnx-input uint8: the model was trained on numbers that are not "
+                        "bytes; leave it out");
+    }
+    options.input = DType::kUInt8;
+  }
+  if (arguments.onnx_output == "probabilities") {
+    options.probabilities_of = opened.config.model.loss;
+  }
+  return options;
+}
+
+// Throws ConfigError for options of ONNX files with another format, and for files beside the output
+// that may not be replaced.
+void check_onnx_arguments(const ExportArguments& arguments, const ExportEvent& event) {
+  if (event.format == "onnx") {
+    for (const std::string& path : {event.description, event.example}) {
+      if (path.empty()) continue;
+      if (path == arguments.output) {
+        throw ConfigError({}, concat("--output ", printable(path),
+                                     ": a file beside the model has "
+                                     "this name; end it in .onnx"));
+      }
+      check_output_path("--output", path, arguments.overwrite);
+    }
+  } else if (!arguments.onnx_input.empty() || !arguments.onnx_output.empty() || arguments.example) {
+    throw ConfigError({},
+                      "--onnx-input, --onnx-output and --example are for ONNX files; give "
+                      "--format onnx");
+  }
+}
+
+// Writes the ONNX file and the files beside it.
+void write_onnx(const ExportEvent& event, inference::OpenedModel& opened, const graph::Graph& model,
+                const ExportArguments& arguments) {
+  model::OnnxOptions options = find_onnx_options(arguments, opened, event.temperature.value_or(1));
+  const results::ExportedModel description = describe_model(opened, options);
+  options.metadata = make_onnx_metadata(opened, description);
+  if (!event.example.empty()) write_example(description, event.example);
+  model::export_onnx(model, opened.file.tensors, options, event.output);
+  if (event.description.empty()) return;
+  write_file_atomic(event.description, results::to_line(description));
 }
 
 // Writes the file of `event`, and returns whether its logits are divided by the temperature.
@@ -52,8 +109,7 @@ bool write_model(const ExportEvent& event, inference::OpenedModel& opened,
     model::export_safetensors(model, tensors, event.output, opened.classes, temperature);
     return false;
   }
-  model::export_onnx(model, tensors, make_onnx_metadata(opened, temperature), event.output,
-                     temperature);
+  write_onnx(event, opened, model, arguments);
   return true;
 }
 
@@ -76,9 +132,21 @@ std::string describe_source(const ExportEvent& event, bool is_config) {
 int execute(const ExportArguments& arguments, const Context& context) {
   const std::string format =
       model::find_export_format(arguments.format, arguments.output, arguments.overwrite);
+  ExportEvent event;
+  event.output = arguments.output;
+  event.format = format;
+  // A device or a FIFO takes the model alone.
+  const bool is_file = !std::filesystem::exists(arguments.output) ||
+                       std::filesystem::is_regular_file(arguments.output);
+  if (format == "onnx" && is_file) {
+    event.description = Path(arguments.output).replace_extension(".json").string();
+    if (arguments.example) event.example = Path(arguments.output).replace_extension(".py").string();
+  }
+  check_onnx_arguments(arguments, event);
   inference::OpenedModel opened = open_model(arguments, context);
-  ExportEvent event{
-      arguments.output, format, opened.path, opened.step, to_string(opened.checkpoint), {}, {}};
+  event.run = opened.path;
+  event.step = opened.step;
+  event.checkpoint = to_string(opened.checkpoint);
   const double temperature =
       arguments.uncalibrated ? 1 : inference::find_temperature(opened, false);
   if (temperature != 1) event.temperature = temperature;
@@ -90,6 +158,12 @@ int execute(const ExportArguments& arguments, const Context& context) {
     context.out << event.output << ": "
                 << describe_source(event, inference::is_config(arguments.model)) << " of "
                 << arguments.model << ", as " << format << describe_temperature(event) << '\n';
+    for (const std::string& path : {event.description, event.example}) {
+      if (path.empty()) continue;
+      const bool is_example = path == event.example;
+      context.out << path << ": "
+                  << (is_example ? "predicts image files" : "describes input and output") << '\n';
+    }
   }
   return kExitOk;
 }

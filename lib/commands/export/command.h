@@ -14,6 +14,9 @@ struct ExportArguments : ModelArguments {
   bool json = false;
   bool quiet = false;
   bool uncalibrated = false;  // without the temperature of the run
+  std::string onnx_input;     // float32, uint8; float32 when empty
+  std::string onnx_output;    // logits, probabilities; logits when empty
+  bool example = false;       // write a Python program beside an ONNX file
 };
 int execute(const ExportArguments& arguments, const Context& context);
 

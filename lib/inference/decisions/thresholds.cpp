@@ -127,9 +127,4 @@ results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip) {
   return result;
 }
 
-void add_thresholds(const OpenedModel& opened,
-                    std::vector<std::pair<std::string, std::string>>& metadata) {
-  metadata.emplace_back("thresholds", to_json_line(read_thresholds(opened, false).logits));
-}
-
 }  // namespace trainer::inference

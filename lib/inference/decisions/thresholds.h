@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/evaluate.h"
@@ -33,10 +32,5 @@ engine::Metrics evaluate_labels(engine::Engine& engine, const data::Dataset& dat
 // the stored ones belong to other parameters or to other use of mirror images, warns and returns
 // those of 0.5. Throws DataError for a damaged file.
 results::LabelThresholds read_thresholds(const OpenedModel& opened, bool flip);
-
-// Adds the logits of read_thresholds() without mirror images to the metadata of an export, as a
-// JSON list "thresholds".
-void add_thresholds(const OpenedModel& opened,
-                    std::vector<std::pair<std::string, std::string>>& metadata);
 
 }  // namespace trainer::inference

@@ -17,7 +17,7 @@ using graph::ValueId;
 using Ints = std::vector<std::int64_t>;
 
 constexpr int kIrVersion = 7, kOpset = 13;
-constexpr int kFloat = 1, kInt64 = 7;  // TensorProto.DataType
+constexpr int kFloat = 1, kUInt8 = 2, kInt64 = 7;  // TensorProto.DataType
 constexpr int kAttributeFloat = 1, kAttributeInt = 2, kAttributeString = 3,
               kAttributeInts = 7;  // AttributeProto.Type
 
@@ -37,7 +37,7 @@ ProtoMessage attribute(const char* name, const Ints& values) {
   return message.number(20, kAttributeInts);
 }
 
-ProtoMessage value_info(const std::string& name, const Shape& shape) {
+ProtoMessage value_info(const std::string& name, const Shape& shape, int type = kFloat) {
   ProtoMessage dims;
   for (const std::int64_t dim : shape.dims()) {
     ProtoMessage one;
@@ -45,7 +45,7 @@ ProtoMessage value_info(const std::string& name, const Shape& shape) {
     if (dim != kBatch) one.number(1, dim);
     dims.message(1, one);
   }
-  const ProtoMessage tensor = ProtoMessage().number(1, kFloat).message(2, dims);
+  const ProtoMessage tensor = ProtoMessage().number(1, type).message(2, dims);
   return ProtoMessage().text(1, name).message(2, ProtoMessage().message(1, tensor));
 }
 
@@ -68,26 +68,31 @@ class Writer {
   Writer(const graph::Graph& graph, const PersistentTensors& tensors)
       : graph_(graph), tensors_(tensors) {}
 
-  std::string write(const OnnxMetadata& metadata, double temperature) {
+  std::string write(const OnnxOptions& options) {
     const ValueId images = graph_.inputs.at(0);
-    names_[images] = "images";
+    const bool bytes = options.input == DType::kUInt8;
+    names_[images] =
+        bytes ? emit("Cast", {"images"}, {attribute("to", std::int64_t{kFloat})}) : "images";
     for (node_ = 0; node_ < std::ssize(graph_.nodes); ++node_) {
       std::visit([&](const auto& op) { add(op); }, at().op);
       if (names_.contains(graph_.outputs[0])) break;
     }
     const ValueId logits = graph_.outputs.at(0);
-    if (temperature == 1) {
-      emit("Identity", {name(logits)}, "logits", {});
-    } else {
-      emit("Div", {name(logits), constant({}, {static_cast<float>(temperature)})}, "logits", {});
+    std::string output = name(logits);
+    Shape shape = graph_[logits].shape;
+    if (options.temperature != 1) {
+      output = emit("Div", {output, constant({}, {static_cast<float>(options.temperature)})});
     }
+    if (options.probabilities_of) output = probabilities(output, *options.probabilities_of, shape);
+    const char* const label = options.probabilities_of ? "probabilities" : "logits";
+    emit("Identity", {output}, label, {});
     body_.text(2, "trainer");
-    body_.message(11, value_info("images", graph_[images].shape));
-    body_.message(12, value_info("logits", graph_[logits].shape));
+    body_.message(11, value_info("images", graph_[images].shape, bytes ? kUInt8 : kFloat));
+    body_.message(12, value_info(label, shape));
     ProtoMessage model;
     model.number(1, kIrVersion).text(2, "trainer").message(7, body_);
     model.message(8, ProtoMessage().number(2, kOpset));
-    for (const auto& [key, value] : metadata) {
+    for (const auto& [key, value] : options.metadata) {
       model.message(14, ProtoMessage().text(1, key).text(2, value));
     }
     return model.bytes();
@@ -196,6 +201,23 @@ class Writer {
       }
     }
     return x;
+  }
+
+  // Sets `shape` to that of the probabilities: one logit of binary_cross_entropy is that of the
+  // second of two classes.
+  std::string probabilities(const std::string& logits, LossKind loss, Shape& shape) {
+    if (loss == LossKind::kMeanSquaredError) {
+      throw ConfigError({},
+                        "the outputs of model.loss: mean_squared_error are not logits, so that "
+                        "there are no probabilities; export them as they are");
+    }
+    const Attributes last{attribute("axis", std::int64_t{-1})};
+    if (loss == LossKind::kSoftmaxCrossEntropy) return emit("Softmax", {logits}, last);
+    const std::string p = emit("Sigmoid", {logits});
+    if (shape[shape.rank() - 1] != 1) return p;
+    shape = Shape{kBatch, 2};
+    // The sigmoid of -x keeps the digits of 1 - p where p is near 1.
+    return emit("Concat", {emit("Sigmoid", {emit("Neg", {logits})}), p}, last);
   }
 
   void add(const graph::Preprocess& op) {
@@ -442,9 +464,9 @@ class Writer {
 }  // namespace
 
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                 const OnnxMetadata& metadata, const Path& path, double temperature) {
+                 const OnnxOptions& options, const Path& path) {
   const PersistentTensors persistent(graph, tensors);
-  write_file_atomic(path, Writer(graph, persistent).write(metadata, temperature));
+  write_file_atomic(path, Writer(graph, persistent).write(options));
 }
 
 }  // namespace trainer::model

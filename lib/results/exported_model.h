@@ -1,0 +1,62 @@
+// The file beside an exported ONNX model: what a program needs to feed it images and to read its
+// output.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/sections/data.h"
+#include "results/field.h"
+
+namespace trainer::results {
+
+struct ExportedModel {
+  struct Input {
+    std::string name, type;           // type: "float32" or "uint8"
+    std::vector<std::int64_t> shape;  // [height, width, channels]
+  };
+  // How image files become the input. Weights of the filter are integers, so that every processor
+  // gives the same pixels.
+  struct Resize {
+    config::Fit fit = config::Fit::kStretch;
+    std::vector<std::int64_t> size;  // [height, width] before the crop
+    config::Interpolation filter = config::Interpolation::kBilinear;
+    bool antialias = true;
+    bool scaled_decode = true;
+    std::int64_t weight_bits = 15, row_bits = 6;
+    std::vector<std::int64_t> range;  // [low, high]; empty for the upper bytes of 16-bit values
+  };
+  struct Normalize {
+    bool reverse_channels = false;
+    double scale = 1;
+    std::vector<double> mean, std;  // one per channel
+  };
+  struct Output {
+    std::string name;  // "logits" or "probabilities"
+    std::string activation;
+    bool several_labels = false;
+    std::optional<double> temperature = {};
+    std::vector<double> thresholds = {};  // one per class; empty for one class per image
+  };
+  struct OperatingPoint {
+    std::string criterion;
+    std::vector<std::vector<double>> costs = {};  // a row per true class; or the next two
+    std::string positive_class = {};
+    std::optional<double> log_odds = {};  // infinite: the class is never decided for
+  };
+
+  Input input;
+  std::optional<Resize> resize;  // nothing if images are not resized
+  Normalize normalize;
+  std::vector<std::string> classes;
+  Output output;
+  std::optional<OperatingPoint> operating_point;
+  std::string run;
+  std::int64_t step = 0;
+};
+void fields(FieldVisitor& v, ExportedModel::OperatingPoint& point);
+void fields(FieldVisitor& v, ExportedModel& model);
+
+}  // namespace trainer::results
