@@ -117,16 +117,16 @@ TEST_CASE("OneSampleForm: calls stay on all threads while nothing disturbs them"
   }
 }
 
-TEST_CASE("OneSampleForm: a disturbed call is followed by ten times its time on one thread") {
+TEST_CASE("OneSampleForm: a disturbed call is followed by four times its time on one thread") {
   OneSampleForm form(kQuiet);
   form.record({8, 2, 5});
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 8; ++i) {
     CHECK(form.form() == Form::kOneThread);
     form.record({4, 4, 0});
   }
   CHECK(form.form() == Form::kOneThread);
   form.record({4, 1, 3});  // a disturbance starts the time anew
-  for (int i = 0; i < 21; ++i) {
+  for (int i = 0; i < 9; ++i) {
     CHECK(form.form() == Form::kOneThread);
     form.record({4, 4, 0});
   }

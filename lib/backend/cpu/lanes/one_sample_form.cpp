@@ -22,7 +22,7 @@ ThreadTimes operator-(const ThreadTimes& end, const ThreadTimes& begin) {
 }
 
 void OneSampleForm::record(const ThreadTimes& call) {
-  constexpr double kQuietTimes = 10;
+  constexpr double kQuietTimes = 4;
   const bool is_disturbed = call.is_disturbed();
   if (form_ == Form::kOneThread) {
     one_thread_ = call.seconds;

@@ -30,8 +30,8 @@ ThreadTimes operator-(const ThreadTimes& end, const ThreadTimes& begin);
 //
 // Calls run on all threads until the calling thread is disturbed in a call that takes longer than
 // the last one on one thread. They then run on one thread until it has computed undisturbed for
-// ten times as long as the disturbed call took, or is slower than that call was. Trials of all
-// threads on busy cores therefore take at most a tenth of the time.
+// four times as long as the disturbed call took, or is slower than that call was. Trials of all
+// threads on busy cores therefore take at most a fifth of the time.
 class OneSampleForm {
  public:
   enum class Form { kAllThreads, kOneThread };
