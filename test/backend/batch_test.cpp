@@ -50,6 +50,7 @@ TEST_CASE("Executable: any batch size and number of lanes give the update of the
     check_batches(kNormalised, setup, 7, {7, 4, 5, 6, 3});
     check_batches(kSeparable, setup, 7, {7, 4, 5, 6, 3});
     check_batches(kChained, setup, 7, {7, 4, 3});
+    check_batches(kTransformer, setup, 7, {7, 4, 1});
     check_batches(kWide, setup, 7, {7, 1, 2, 6});
     check_batches(kDenseOnly, setup, 7, {7, 1, 2, 6});
   }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/model_runs.h"
+#include "backend/nets.h"
 
 namespace trainer::test::gradient_test {
 namespace {
@@ -27,12 +27,7 @@ const std::vector<Net>& later_nets() {
       {"global response normalization", R"({layers: [conv: {filters: 18, activation: tanh},
           global_response_norm: 0.1, conv: {filters: 6}, global_response_norm, flatten,
           dense: 4]})"},
-      // The projection of attention has a square kernel.
-      {"transformer",
-       R"({layers: [patch_embedding: {filters: 64, patch_size: 4, class_token: true},
-          transformer_block: {num_heads: 4}, layer_norm, slice_tokens: {begin: 0, end: 1}, flatten,
-          dense: 4]})",
-       {8, 8, 3}},
+      kTransformer,
       {"enlarged images", R"({layers: [conv: {filters: 5, strides: 2}, up_sampling: 2,
           conv: {filters: 4}, up_sampling: {size: [1, 3], interpolation: bilinear}, flatten,
           dense: 4]})"},

@@ -149,7 +149,7 @@ TEST_CASE(
 }
 
 TEST_CASE("Executable: more threads than cores give the update of the reference") {
-  for (const Net& net : {kPlain, kNormalised, kWide, kSeparable}) {
+  for (const Net& net : {kPlain, kNormalised, kWide, kSeparable, kTransformer}) {
     const graph::Graph graph = training_graph(net);
     const auto values = starting_values(graph);
     for (const int threads : {3, 7, 16}) {

@@ -1,6 +1,6 @@
 // Small models: one of what most models have, one with batch norm of both kinds, one with so many
-// parameters for so few activations that several lanes compute its dense layers together, and one
-// with the fused ops of the CPU backend.
+// parameters for so few activations that several lanes compute its dense layers together, some with
+// the fused ops of the CPU backend, and one of tokens.
 #pragma once
 
 #include "backend/model_runs.h"
@@ -44,5 +44,11 @@ inline const Net kChained{"chained",
     activation: relu6, depthwise_conv: {padding: same, use_bias: false}, batch_norm],
     activation: relu}, global_average_pool, dense: 4]})",
                           {9, 10, 3}};
+// A class token and four patches; the projection of attention has a square kernel.
+inline const Net kTransformer{"transformer",
+                              R"({layers: [patch_embedding: {filters: 64, patch_size: 4,
+    class_token: true}, transformer_block: {num_heads: 4, drop_path: 0.3}, layer_norm,
+    slice_tokens: {begin: 0, end: 1}, flatten, dense: 4]})",
+                              {8, 8, 3}};
 
 }  // namespace trainer::test

@@ -64,6 +64,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ReductionOptions::ordered: ranks of a transformer give the same bits") {
+  graph::Update update;
+  update.rule = graph::AdamRule{};
+  const std::vector<Step> steps{{23}, {16}, {1}, {23, false, false}, {5, true, true}, {7}};
+  Group alone = build_group({1});
+  alone.reduction.ordered = true;
+  const Kept expected = train(kTransformer, update, alone, steps);
+  for (const auto& lanes :
+       std::vector<std::vector<int>>{{2}, {7}, {1, 1}, {2, 1, 2}, {1, 1, 1, 1}}) {
+    if (!has_gpus(lanes.size())) continue;
+    Group group = build_group(lanes);
+    group.reduction.ordered = true;
+    CHECK(train(kTransformer, update, group, steps) == expected);
+  }
+}
+
 TEST_CASE("ReductionOptions::ordered: ranks with LAMB give the same bits") {
   graph::Update update;
   update.rule = graph::LambRule{};

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/cpu.h"
-#include "backend/model_runs.h"
+#include "backend/nets.h"
 #include "compile/compile.h"
 #include "support/backend.h"
 #include "support/skip.h"
@@ -85,7 +85,8 @@ const std::vector<Case>& small_cases() {
           depthwise_conv: {padding: same, use_bias: false}, batch_norm, activation: relu6,
           conv: {filters: 32, kernel_size: 1, use_bias: false}, batch_norm, activation: relu6,
           global_average_pool, dense: 4]})",
-        {20, 20, 3}}}};
+        {20, 20, 3}}},
+      {kTransformer}};
   return kAll;
 }
 

@@ -219,7 +219,8 @@ TEST_CASE("Executable: a call of fewer samples than lanes has the outputs of one
 }
 
 TEST_CASE("Executable: the outputs of a short call are those of the reference") {
-  for (const Net& net : {kManyOps, kPlain, kNormalised, kWide, kDenseOnly, kSeparable, kChained}) {
+  for (const Net& net :
+       {kManyOps, kPlain, kNormalised, kWide, kDenseOnly, kSeparable, kChained, kTransformer}) {
     const graph::Graph graph = make_evaluation(net);
     Reference reference(graph);
     reference.kept = starting_values(graph);
@@ -241,26 +242,29 @@ TEST_CASE("Executable: the outputs of a short call are those of the reference") 
 }
 
 TEST_CASE("Executable: a sample's outputs are the same bits in a short call and among others") {
-  const graph::Graph graph = make_evaluation(kManyOps);
-  const auto values = starting_values(graph);
-  // Another number of samples may choose another algorithm.
-  backend::CompileOptions direct = for_samples(4);
-  direct.convolution = ConvolutionAlgorithm::kDirect;
-  const auto inputs = batch(graph, 4, kManyOps);
-  const auto run = [&](int threads, std::int64_t samples) {
-    const auto backend = open_threads(threads);
-    Runner runner(*backend, graph, direct);
-    start(runner, values);
-    std::vector<std::vector<double>> first = inputs;
-    for (auto& input : first) input.resize(input.size() / 4 * static_cast<std::size_t>(samples));
-    std::vector<float> logits = runner.run(samples, first)[0];
-    logits.resize(4);  // of the first sample
-    return logits;
-  };
-  const std::vector<float> expected = run(1, 1);
-  for (const int threads : {1, 2, 4, 7}) {
-    for (const std::int64_t samples : {1, 2, 4}) {
-      CHECK_MESSAGE(run(threads, samples) == expected, threads, " threads, ", samples, " samples");
+  for (const Net& net : {kManyOps, kTransformer}) {
+    const graph::Graph graph = make_evaluation(net);
+    const auto values = starting_values(graph);
+    // Another number of samples may choose another algorithm.
+    backend::CompileOptions direct = for_samples(4);
+    direct.convolution = ConvolutionAlgorithm::kDirect;
+    const auto inputs = batch(graph, 4, net);
+    const auto run = [&](int threads, std::int64_t samples) {
+      const auto backend = open_threads(threads);
+      Runner runner(*backend, graph, direct);
+      start(runner, values);
+      std::vector<std::vector<double>> first = inputs;
+      for (auto& input : first) input.resize(input.size() / 4 * static_cast<std::size_t>(samples));
+      std::vector<float> logits = runner.run(samples, first)[0];
+      logits.resize(4);  // of the first sample
+      return logits;
+    };
+    const std::vector<float> expected = run(1, 1);
+    for (const int threads : {1, 2, 4, 7}) {
+      for (const std::int64_t samples : {1, 2, 4}) {
+        CHECK_MESSAGE(run(threads, samples) == expected, net.name, ", ", threads, " threads, ",
+                      samples, " samples");
+      }
     }
   }
 }

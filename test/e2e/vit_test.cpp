@@ -3,6 +3,7 @@
 
 #include "pictures.h"
 #include "support/contains.h"
+#include "support/skip.h"
 #include "support/state_dict.h"
 
 namespace trainer::e2e {
@@ -95,16 +96,61 @@ TEST_CASE("plan, train, predict and export take timm's ViT for images of 96 pixe
   CHECK(contains(keras.err, "Keras has no layer "));
 }
 
-TEST_CASE("train caches the class token of a frozen ViT and recomputes blocks of a trained one") {
+TEST_CASE("train with cached features or recomputed blocks of ViT gives the bits of a plain run") {
+  for (const auto& [backbone, key] : {std::pair{", freeze: all", "train.cache_features=memory"},
+                                      std::pair{", drop_path: 0.1", "train.recompute=blocks"}}) {
+    CAPTURE(key);
+    const Workspace work;
+    const std::string config = vit_config(work, backbone);
+    // Two epochs have six steps.
+    const Arguments common{"--set", "train.max_steps=6", "--set", "train.cache_features=off"};
+    Arguments changed = common;
+    changed.insert(changed.end(), {"--set", key});
+    check_same(train_to_end(config, work / "plain", common),
+               train_to_end(config, work / "changed", changed));
+  }
+}
+
+TEST_CASE("train of ViT in bfloat16 has the losses of float32 within rounding") {
   const Workspace work;
-  const Result frozen =
-      run({"train", vit_config(work, ", freeze: all", ", cache_features: memory")});
-  INFO(frozen.err);
-  REQUIRE(frozen.code == 0);
-  const Result trained = run({"train", vit_config(work, "", ", recompute: blocks"), "--run-dir",
-                              (work / "other").string()});
-  INFO(trained.err);
-  CHECK(trained.code == 0);
+  const std::string config = vit_config(work, "");
+  const auto train = [&](const std::string& precision) {
+    return run({"train", config, "--json", "--run-dir", work / precision, "--set",
+                "run.log_every=1 steps", "--set", "train.precision=" + precision});
+  };
+  const auto find_losses = [](const Result& result) {
+    std::vector<double> losses;
+    for (const Json& line : result.lines()) {
+      if (line.at("event") == "step") losses.push_back(line.at("loss"));
+    }
+    return losses;
+  };
+  const Result got = train("bfloat16");
+  if (contains(got.err, "not supported by this device")) {
+    TRAINER_SKIP("bfloat16 is not supported by this processor");
+  }
+  const std::vector<double> expected = find_losses(train("float32")), losses = find_losses(got);
+  REQUIRE(expected.size() == 2);
+  REQUIRE(losses.size() == 2);
+  CHECK(losses != expected);
+  CHECK(losses[0] == doctest::Approx(expected[0]).epsilon(0.01));
+  CHECK(losses[1] == doctest::Approx(expected[1]).epsilon(0.05));
+}
+
+TEST_CASE("train of ViT: a resumed run and two replicas with ordered sums give the bits of one") {
+  const Workspace work;
+  const std::string config = vit_config(work, ", drop_path: 0.1");
+  const auto train = [&](const char* dir, const Arguments& more) {
+    Arguments arguments{"--set", "parallel.reduction=ordered"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return train_to_end(config, work / dir, arguments);
+  };
+  const Json whole = train("whole", {});
+  train("parts", {"--set", "train.max_steps=1"});
+  check_same(train("parts", {"--resume"}), whole);
+  check_same(train("replicas",
+                   {"--replicas", "2", "--batch-size", "2", "--set", "parallel.lr_scaling=none"}),
+             whole);
 }
 
 }  // namespace trainer::e2e

@@ -193,8 +193,9 @@ TEST_CASE("ClassActivation: the map equals that of finite differences") {
 TEST_CASE(
     "ClassActivation: a backbone's last layer gives the dense layer's kernel over it as the map") {
   if (test::test_backend_name() != "cpu") return;
-  for (const char* name : {"mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "resnet18",
-                           "resnet50", "densenet121", "convnext_tiny", "vgg16"}) {
+  for (const char* name :
+       {"mobilenet_v2", "mobilenet_v3_small", "efficientnet_b0", "resnet18", "resnet50",
+        "densenet121", "convnext_tiny", "vgg16", "vit_tiny_patch16"}) {
     CAPTURE(name);
     const config::Config config =
         map_config(concat("{backbone: {name: ", name,

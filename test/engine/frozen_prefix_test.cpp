@@ -91,7 +91,8 @@ class Counted final : public data::Dataset {
 TEST_CASE("FrozenPrefix: the features of a sample do not depend on the size of its batch") {
   for (const char* backbone :
        {"name: vgg16, freeze: '[:-4]'", "name: mobilenet_v2, alpha: 0.5, freeze: all",
-        "name: mobilenet_v2, freeze: '[:-20]'", "name: resnet50, freeze: '[:60]'"}) {
+        "name: mobilenet_v2, freeze: '[:-20]'", "name: resnet50, freeze: '[:60]'",
+        "name: vit_tiny_patch16, freeze: all"}) {
     for (const auto precision : {config::Precision::kFloat32, config::Precision::kBFloat16}) {
       for (const int threads : {1, 2}) {
         CAPTURE(backbone);

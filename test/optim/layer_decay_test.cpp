@@ -44,7 +44,7 @@ TEST_CASE(
 TEST_CASE("layer_decay: backbones have the groups and scales of timm") {
   std::ifstream file(test::source_file("test/optim/timm_layer_decay.json"));
   const nlohmann::json fixture = nlohmann::json::parse(file)["backbones"];
-  CHECK(fixture.size() == 14);
+  CHECK(fixture.size() == 15);
   for (const auto& [name, expected] : fixture.items()) {
     CAPTURE(name);
     const auto config = test::build_config("{backbone: {name: " + name + ", include_top: true}}",

@@ -20,7 +20,7 @@ NAMES = {
     "densenet121": "densenet121", "mobilenet_v2": "mobilenetv2_100", "mobilenet_v3_small": "mobilenetv3_small_100",
     "mobilenet_v3_large": "mobilenetv3_large_100", "efficientnet_b0": "efficientnet_b0",
     "efficientnet_b1": "efficientnet_b1", "efficientnet_b2": "efficientnet_b2", "efficientnet_b3": "efficientnet_b3",
-    "convnext_tiny": "convnext_tiny",
+    "convnext_tiny": "convnext_tiny", "vit_tiny_patch16": "vit_tiny_patch16_224",
 }
 
 
