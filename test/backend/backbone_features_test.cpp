@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "backend/harness.h"
+#include "backend/model_runs.h"
 #include "compile/compile.h"
 #include "model/features.h"
 #include "model/files/import.h"
@@ -271,42 +271,106 @@ std::vector<checkpoint::Tensor> make_state_dict(const graph::Graph& graph, const
   return tensors;
 }
 
-// Loads the state dict of the variant's library and compares the logits. `is_named`: whether the
-// config names the variant, which it may leave out where the names in the file decide.
-void check_variant(const std::string& name, const std::string& variant, bool is_named) {
-  const json& c = pytorch_fixture()[name + ' ' + variant];
+// A network of a library with the weights of the fixture's formula.
+struct LibraryNetwork {
+  graph::Graph graph;
+  model::Import import;
+};
+
+constexpr const char* kPlainData = "data: {format: synthetic, normalize: {scale: 1}}\n";
+
+// Loads the state dict of the variant's library, made for images `of_file`, into the network for
+// images of another size. `is_named`: whether the config names the variant, which it may leave out
+// where the names in the file decide.
+LibraryNetwork load_network(const std::string& name, const std::string& variant, bool is_named,
+                            const model::SampleSpec& of_file, const model::SampleSpec& spec,
+                            const std::string& more = "}, loss: mean_squared_error") {
   const TemporaryFolder folder;
   const Path file = folder.path() / "w.safetensors";
-  const std::string data = "data: {format: synthetic, normalize: {scale: 1}}\n";
-  const auto model_text = [&](const std::string& more) {
-    return "{backbone: {name: " + name + ", include_top: true" + more +
-           "}, loss: mean_squared_error}";
-  };
-  const auto make_sample = [&](const json& image) {
-    model::SampleSpec spec =
-        sample(Shape(image.get<std::vector<std::int64_t>>()), c["count"].get<std::int64_t>());
-    spec.label_is_index = false;
-    spec.image_type = DType::kFloat32;
-    return spec;
-  };
-  const model::SampleSpec spec =
-      make_sample(c.contains("image") ? c["image"] : pytorch_fixture()["image"]);
-  // The weights of ViT and DINOv2 are those for an image of another size.
-  const model::SampleSpec of_file = c.contains("file_image") ? make_sample(c["file_image"]) : spec;
-  write_state_dict(file,
-                   make_state_dict(build(model_text(", variant: " + variant), of_file, data), c));
+  const std::string start = "{backbone: {name: " + name + ", include_top: true",
+                    named = ", variant: " + variant;
+  write_state_dict(file, make_state_dict(build(start + named + more + '}', of_file, kPlainData),
+                                         pytorch_fixture()[name + ' ' + variant]));
   const config::Config config = build_config(
-      model_text((is_named ? ", variant: " + variant : "") + ", weights: '" + file.string() + "'"),
-      data);
-  const graph::Graph model = model::build_model(config.model, config.data, spec, 1);
-  const model::Import import = model::import_weights(model, config.model);
-  CHECK(import.report.extra.empty());
-  Runner runner(open(setups()[0]), compile::evaluation_graph(model, {}, true), {});
-  for (const checkpoint::Tensor& tensor : import.tensors) {
+      start + (is_named ? named : "") + ", weights: '" + file.string() + "'" + more + '}',
+      kPlainData);
+  LibraryNetwork network{model::build_model(config.model, config.data, spec, 1), {}};
+  network.import = model::import_weights(network.graph, config.model);
+  CHECK(network.import.report.extra.empty());
+  return network;
+}
+
+model::SampleSpec make_sample(const json& image, std::int64_t classes, bool label_is_index) {
+  model::SampleSpec spec = sample(Shape(image.get<std::vector<std::int64_t>>()), classes);
+  spec.label_is_index = label_is_index;
+  spec.image_type = DType::kFloat32;
+  return spec;
+}
+
+// Compares the logits with those of the variant's library.
+void check_variant(const std::string& name, const std::string& variant, bool is_named) {
+  const json& c = pytorch_fixture()[name + ' ' + variant];
+  const auto classes = c["count"].get<std::int64_t>();
+  const model::SampleSpec spec =
+      make_sample(c.contains("image") ? c["image"] : pytorch_fixture()["image"], classes, false);
+  // The weights of ViT and DINOv2 are those for an image of another size.
+  const LibraryNetwork network = load_network(
+      name, variant, is_named,
+      c.contains("file_image") ? make_sample(c["file_image"], classes, false) : spec, spec);
+  Runner runner(open(setups()[0]), compile::evaluation_graph(network.graph, {}, true), {});
+  for (const checkpoint::Tensor& tensor : network.import.tensors) {
     runner.write(tensor.name, tensor.values);
   }
   check_features(concat(name, " of ", variant), c,
                  runner.run(1, {chaos<double>(spec.image.elements(), 7)})[0]);
+}
+
+double compute_norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(sum);
+}
+
+// Compares the norm of each parameter's gradient with that of the variant's library.
+void check_gradients(const std::string& name, const std::string& variant) {
+  const json& c = pytorch_fixture()[name + ' ' + variant];
+  const model::SampleSpec spec =
+      make_sample(c.contains("file_image") ? c["file_image"] : pytorch_fixture()["image"],
+                  c["count"].get<std::int64_t>(), true);
+  const LibraryNetwork network =
+      load_network(name, variant, true, spec, spec, ", batch_norm: eval}");
+  Runner runner(open(setups()[0]), compile::training_graph(network.graph, {}), {});
+  std::map<std::string, std::vector<double>> values;
+  for (const checkpoint::Tensor& tensor : network.import.tensors) {
+    values[tensor.name].assign(tensor.values.begin(), tensor.values.end());
+  }
+  start(runner, values);
+  // The parameters fall by their gradients times a rate, next to which they are small.
+  constexpr double kRate = 4096;
+  backend::Scalars scalars = gradient_scalars(1);
+  scalars.learning_rate = kRate;
+  runner.run(1, {chaos<double>(spec.image.elements(), 7), {7}}, scalars);
+  std::map<std::string, double> norms;
+  for (const graph::LayerInfo& layer : network.graph.layers) {
+    for (const graph::ValueId id : layer.parameters) {
+      const graph::Value& value = network.graph[id];
+      if (!value.trainable) continue;
+      norms[name_in_pytorch(layer, value.name)] =
+          compute_norm(lost(runner, values, {value.name})) / kRate;
+    }
+  }
+  const auto expected = c["gradients"].get<std::vector<double>>();
+  REQUIRE(norms.size() == expected.size());
+  const double largest = std::ranges::max(expected);
+  double worst = 0;
+  std::size_t i = 0;
+  for (const auto& [tensor, norm] : norms) {
+    const double error = std::abs(norm - expected[i]) / std::max(expected[i], 1e-4 * largest);
+    CHECK_MESSAGE(error < 1e-4, name, ", ", tensor, ": ", norm, ", expected ", expected[i]);
+    worst = std::max(worst, error);
+    ++i;
+  }
+  MESSAGE(name, " of ", variant, ": norms of gradients ", worst, " from those in float64");
 }
 
 }  // namespace
@@ -383,6 +447,18 @@ TEST_CASE("import_weights: state dicts of ViT and DINOv2 give the logits for ima
            {"dinov2_small", "transformers"},
            {"dinov2_small_reg", "transformers"}}) {
     check_variant(name, variant, false);
+  }
+}
+
+TEST_CASE("training_graph: gradients of the networks of libraries have the norms of PyTorch's") {
+  for (const auto& [name, variant] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"vit_tiny_patch16", "timm"},
+           {"vit_base_patch16", "torchvision"},
+           {"dinov2_small_reg", "timm"},
+           {"convnextv2_atto", "timm"},
+           {"regnet_y_400mf", "timm"},
+           {"mobilenetv4_conv_small", "timm"}}) {
+    check_gradients(name, variant);
   }
 }
 

@@ -7,7 +7,9 @@ pytorch_resnet_cifar10 for one image, with weights of a formula.
 All cases, or those named; the others stay as they are. Each has a digest of the names and sizes of the tensors of the
 state dict, in the order of their names, and the rank of each; and the logits. PyTorch computes in float64. The state
 dicts of ViT and DINOv2 are for a square image `file_image`, and the image has another size, for which the library
-interpolates the position embeddings. Names of transformers are those that save_pretrained() writes.
+interpolates the position embeddings. Names of transformers are those that save_pretrained() writes. `gradients`, of the
+cases of GRADIENTS: the norm of the gradient of each parameter, in the order of their names, of the cross entropy of
+class 7 for one image of the size of the file, with the moving statistics.
 """
 
 import json
@@ -58,6 +60,9 @@ CASES = {
     "convnextv2_atto timm": "convnextv2_atto",
     "convnextv2_atto transformers": "convnextv2_atto",
 }
+
+GRADIENTS = ["vit_tiny_patch16 timm", "vit_base_patch16 torchvision", "dinov2_small_reg timm", "convnextv2_atto timm",
+             "regnet_y_400mf timm", "mobilenetv4_conv_small timm"]
 
 
 class CifarBlock(torch.nn.Module):
@@ -224,16 +229,27 @@ def compute(model, image):
     return getattr(result, "logits", result)
 
 
+def make_image(size):
+    return torch.from_numpy(chaos(int(np.prod(size)), 7).reshape((1,) + size)).permute(0, 3, 1, 2)
+
+
+def compute_gradients(model, image):
+    torch.nn.functional.cross_entropy(model(image), torch.tensor([7])).backward()
+    norms = sorted((name, float(parameter.grad.norm())) for name, parameter in model.named_parameters())
+    return [float(f"{norm:.6g}") for _, norm in norms]
+
+
 def make(case):
     variant, network = case.split()[1], CASES[case]
     model, state = set_weights(make_network(variant, network).double().eval())
     patch, size, sizes = patch_size(network), SIZE, {}
+    if case in GRADIENTS:
+        sizes["gradients"] = compute_gradients(model, make_image((6 * patch, 6 * patch, 3) if patch else SIZE))
     if patch:
         size = (4 * patch, 4 * patch if variant == "torchvision" else 7 * patch, 3)
-        sizes = {"image": list(size), "file_image": [6 * patch, 6 * patch, 3]}
+        sizes.update({"image": list(size), "file_image": [6 * patch, 6 * patch, 3]})
         model = make_resized(model, variant, network, CLASSES, size)
-    image = torch.from_numpy(chaos(int(np.prod(size)), 7).reshape((1,) + size)).permute(0, 3, 1, 2)
-    numbers = compute(model, image).numpy().ravel()
+    numbers = compute(model, make_image(size)).numpy().ravel()
     return {**sizes, "tensors": digest("".join(f"{key} {value.numel()}\n" for key, value in state)),
             "ranks": "".join(str(value.dim()) for _, value in state),
             "norm": float(np.linalg.norm(numbers)), "step": 1, "count": len(numbers),
