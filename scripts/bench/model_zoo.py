@@ -1,11 +1,11 @@
-"""Training and prediction images/second of every backbone: trainer, PyTorch, Keras and, for prediction, ONNX Runtime, in one run
-on this machine. 224 x 224 images of bytes, the backbone trained whole, global average pooling and 1,000 classes, SGD with
-momentum, random weights.
+"""Training and prediction images/second of every backbone: trainer, PyTorch, Keras and, for prediction, ONNX Runtime and OpenVINO,
+in one run on this machine. 224 x 224 images of bytes, or of --side, the backbone trained whole, global average pooling (the class
+token of ViT) and 1,000 classes, SGD with momentum, random weights.
 
 Each peer is probed at its settings first; its best one is then measured in rounds that alternate with trainer, so that all meet
 the same machine. Ends with a table and `ratio zoo_train_NAME VALUE`, `ratio zoo_predict_NAME VALUE`, with _bf16 behind the name in
-bfloat16: ours / the best peer's, medians. A peer that has no such backbone is left out of its row; ONNX Runtime predicts in float32
-in all rows. "of limit" is the share of the roofline that our training step reaches, as scripts/bench/roofline has it: what each
+bfloat16: ours / the best peer's, medians. A peer that has no such backbone is left out of its row; ONNX Runtime and OpenVINO predict
+in float32 in all rows. "of limit" is the share of the roofline that our training step reaches, as scripts/bench/roofline has it: what each
 layer reads and writes counts, also where passes of several layers keep it in registers.
 """
 
@@ -26,40 +26,46 @@ KERAS = {
     "resnet101": "ResNet101", "densenet121": "DenseNet121", "efficientnet_b0": "EfficientNetB0",
     "efficientnet_b1": "EfficientNetB1", "efficientnet_b2": "EfficientNetB2", "efficientnet_b3": "EfficientNetB3",
     "mobilenet_v3_small": "MobileNetV3Small", "mobilenet_v3_large": "MobileNetV3Large", "convnext_tiny": "ConvNeXtTiny",
+    "vit_tiny_patch16": None, "vit_small_patch16": None, "vit_base_patch16": None,
 }
 TORCH_MODES = [
     {"mode": "eager", "channels_last": True, "malloc": "no-mmap"}, {"mode": "compile", "channels_last": True, "malloc": "no-mmap"},
     {"mode": "eager", "malloc": "no-mmap"},
 ]
-PEERS = ["torch", "keras", "onnx"]
+PEERS = ["torch", "keras", "onnx", "openvino"]
 CONFIG = """name: zoo_{name}
 seed: 1
 model:
-  input: [224, 224, 3]
-  backbone: {{name: {name}}}
-  head: [global_average_pool, dense: 1000]
+  input: [{side}, {side}, 3]
+  backbone: {{name: {name}{pooling}}}
+  head: [{pool}dense: 1000]
   loss: softmax_cross_entropy
-data: {{format: synthetic, synthetic: {{shape: [224, 224, 3], classes: 1000, train_samples: 64, test_samples: 16}}}}
+data: {{format: synthetic, synthetic: {{shape: [{side}, {side}, 3], classes: 1000, train_samples: 64, test_samples: 16}}}}
 optimizer: {{sgd: {{learning_rate: 0.01, momentum: 0.9}}}}
 train: {{max_steps: 1, batch_size: {batch}, precision: {precision}}}
 run: {{evaluate_every: 1000 epochs, tensorboard: false, dir: {folder}/run}}
 """
 
 
-def config_text(name, batch, folder, precision="float32"):
+def config_text(name, batch, folder, precision="float32", side=224):
     """A config that trains the backbone `name`; `folder` takes its run."""
-    return CONFIG.format(name=name, batch=batch, precision=precision, folder=folder)
+    is_vit = name.startswith("vit_")
+    return CONFIG.format(name=name, batch=batch, precision=precision, folder=folder, side=side,
+                         pooling=", pooling: token" if is_vit else "", pool="" if is_vit else "global_average_pool, ")
 
 
 def offered(name, predict, precision, options, model):
     """The peers at their settings, by name; started one after the other."""
-    shared = {"what": "zoo", "case": name, "batch": options.batch, "predict": predict, "precision": precision}
+    shared = {"what": "zoo", "case": name, "batch": options.batch, "predict": predict, "precision": precision, "side": options.side}
     if "torch" in options.peers:
         yield "torch", (Peer("torch", wait="passive", **shared, **mode) for mode in TORCH_MODES)
     if "keras" in options.peers and KERAS[name]:
         yield "keras", (Peer("keras", malloc="no-mmap", wait="passive", **{**shared, "case": KERAS[name]}) for _ in range(1))
-    if "onnx" in options.peers and predict:
-        yield "onnx", (Peer("onnx", **{**shared, "precision": "float32"}, model=model) for _ in range(1))
+    exported_model = {**shared, "precision": "float32", "model": model}
+    if "onnx" in options.peers and model:
+        yield "onnx", (Peer("onnx", **exported_model) for _ in range(1))
+    if "openvino" in options.peers and model:
+        yield "openvino", (Peer("openvino", mode=mode, **exported_model) for mode in ("latency", "throughput"))
 
 
 def ours(trainer, config, predict, seconds):
@@ -93,12 +99,10 @@ def compare(trainer, name, work, precision, options, folder):
     print(f"{name}, {work}, {precision}:", flush=True)
     predict = work == "predict"
     config = pathlib.Path(folder) / f"{name}.yaml"
-    config.write_text(config_text(name, options.batch, folder, precision))
-    model = exported(trainer, config, folder) if predict and "onnx" in options.peers else None
+    config.write_text(config_text(name, options.batch, folder, precision, options.side))
+    model = exported(trainer, config, folder) if predict and {"onnx", "openvino"} & set(options.peers) else None
     peers = {}
     for peer, settings in offered(name, predict, precision, options, model):
-        if peer == "onnx" and model is None:
-            continue
         best = fastest(settings, options.probe_seconds)
         if best:
             peers[peer] = best
@@ -140,6 +144,7 @@ def main():
     parser.add_argument("--precision", nargs="+", choices=["float32", "bfloat16"], default=["float32"])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--side", type=int, default=224, help="of the images in pixels")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each in each round")
     parser.add_argument("--probe-seconds", type=float, default=2.0)

@@ -16,7 +16,7 @@ import tempfile
 from common import Peer, fastest, find_trainer, run_trainer
 from model_zoo import config_text, exported
 
-CASES = ["mobilenet_v2", "resnet50", "efficientnet_b0", "convnext_tiny", "vgg16"]
+CASES = ["mobilenet_v2", "resnet50", "efficientnet_b0", "convnext_tiny", "vgg16", "vit_small_patch16"]
 PEERS = {"openvino": [{"mode": "latency"}, {"mode": "throughput"}], "onnx": [{}]}
 
 

@@ -8,9 +8,10 @@ import zoo_worker
 
 options = zoo_worker.arguments(("graph",))
 keras, tf = keras_setup.load(options)
-backbone = getattr(keras.applications, options.case)(weights=None, include_top=False, input_shape=(224, 224, 3), pooling="avg")
+SHAPE = (options.side, options.side, 3)
+backbone = getattr(keras.applications, options.case)(weights=None, include_top=False, input_shape=SHAPE, pooling="avg")
 model = keras.Sequential([backbone, keras.layers.Dense(zoo_worker.CLASSES)])
-images = tf.cast(tf.random.uniform((options.batch, 224, 224, 3), maxval=256, dtype=tf.int32), tf.uint8)
+images = tf.cast(tf.random.uniform((options.batch, *SHAPE), maxval=256, dtype=tf.int32), tf.uint8)
 labels = tf.random.uniform((options.batch,), maxval=zoo_worker.CLASSES, dtype=tf.int32)
 optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
 optimizer.build(model.trainable_variables)

@@ -15,6 +15,6 @@ settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABL
 session = onnxruntime.InferenceSession(options.model, settings, providers=["CPUExecutionProvider"])
 entry = session.get_inputs()[0]
 types = {"tensor(uint8)": numpy.uint8, "tensor(float)": numpy.float32}
-images = numpy.random.default_rng(0).integers(0, 256, (options.batch, 224, 224, 3)).astype(types[entry.type])
+images = numpy.random.default_rng(0).integers(0, 256, (options.batch, options.side, options.side, 3)).astype(types[entry.type])
 
 transfer_worker.serve(lambda: session.run(None, {entry.name: images}), options.batch)

@@ -19,7 +19,7 @@ compiled = core.compile_model(model, "CPU", {
     "NUM_STREAMS": requests,
 })
 type_ = model.input().element_type.to_dtype()
-images = numpy.random.default_rng(0).integers(0, 256, (options.batch // requests, 224, 224, 3)).astype(type_)
+images = numpy.random.default_rng(0).integers(0, 256, (options.batch // requests, options.side, options.side, 3)).astype(type_)
 queue = openvino.AsyncInferQueue(compiled, requests)
 for each in queue:
     each.set_input_tensor(openvino.Tensor(images))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""torchvision's backbones with average pooling and a dense layer, from a tensor of bytes in memory: training with SGD and
+"""torchvision's backbones with average pooling and a dense layer, and timm's ViT, from a tensor of bytes in memory: training with SGD and
 momentum, or prediction in eval mode without gradients, after the folding that torch.compile does by itself."""
 
 import transfer_worker
@@ -8,22 +8,31 @@ import zoo_worker
 options = zoo_worker.arguments(("eager", "compile"))
 
 import torch  # noqa: E402
-import torchvision  # noqa: E402
 from torch import nn  # noqa: E402
 
 torch.set_num_threads(options.threads)
 torch.manual_seed(0)
 layout = torch.channels_last if options.channels_last else torch.contiguous_format
-images = torch.randint(0, 256, (options.batch, 3, 224, 224), dtype=torch.uint8).contiguous(memory_format=layout)
+images = torch.randint(0, 256, (options.batch, 3, options.side, options.side), dtype=torch.uint8).contiguous(memory_format=layout)
 labels = torch.randint(0, zoo_worker.CLASSES, (options.batch,))
 
-whole = torchvision.models.get_model(options.case, weights=None)
-features = whole.features if hasattr(whole, "features") else nn.Sequential(*list(whole.children())[:-2])
-tail = [nn.ReLU()] if options.case.startswith("densenet") else []  # torchvision applies it outside of `features`
-network = nn.Sequential(features, *tail, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-with torch.no_grad():
-    width = network(torch.zeros(1, 3, 224, 224)).shape[1]
-model = nn.Sequential(network, nn.Linear(width, zoo_worker.CLASSES)).to(memory_format=layout)
+
+
+def make_network(name):
+    if name.startswith("vit_"):
+        import timm
+        return timm.create_model(name + "_224", num_classes=zoo_worker.CLASSES, img_size=options.side)
+    import torchvision
+    whole = torchvision.models.get_model(name, weights=None)
+    features = whole.features if hasattr(whole, "features") else nn.Sequential(*list(whole.children())[:-2])
+    tail = [nn.ReLU()] if name.startswith("densenet") else []  # torchvision applies it outside of `features`
+    network = nn.Sequential(features, *tail, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    with torch.no_grad():
+        width = network(torch.zeros(1, 3, options.side, options.side)).shape[1]
+    return nn.Sequential(network, nn.Linear(width, zoo_worker.CLASSES))
+
+
+model = make_network(options.case).to(memory_format=layout)
 criterion = nn.CrossEntropyLoss()
 
 

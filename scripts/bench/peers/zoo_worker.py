@@ -10,6 +10,7 @@ def arguments(modes):
     parser = argparse.ArgumentParser()
     parser.add_argument("--case", required=True, help="the backbone, as the peer calls it")
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--side", type=int, default=224, help="of the images in pixels")
     parser.add_argument("--predict", action="store_true", help="forward passes alone")
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--model", help="an ONNX file")
