@@ -45,6 +45,14 @@ KindNames names(const config::LayerNormLayer&) {
 KindNames names(const config::GroupNormLayer&) {
   return {"GroupNormalization", "group_normalization"};
 }
+KindNames names(const config::PatchEmbeddingLayer&) {
+  return {"PatchEmbedding", "patch_embedding"};
+}
+KindNames names(const config::PrependTokensLayer&) { return {"PrependTokens", "prepend_tokens"}; }
+KindNames names(const config::PositionEmbeddingLayer&) {
+  return {"PositionEmbedding", "position_embedding"};
+}
+KindNames names(const config::SliceTokensLayer&) { return {"SliceTokens", "slice_tokens"}; }
 KindNames names(const config::AttentionLayer&) {
   return {"MultiHeadAttention", "multi_head_attention"};
 }
@@ -53,14 +61,6 @@ KindNames names(const config::DotProductAttentionLayer&) {
 }
 KindNames names(const config::TransformerBlockLayer&) {
   return {"TransformerBlock", "transformer_block"};
-}
-KindNames names(const config::PrependTokensLayer&) { return {"PrependTokens", "prepend_tokens"}; }
-KindNames names(const config::PositionEmbeddingLayer&) {
-  return {"PositionEmbedding", "position_embedding"};
-}
-KindNames names(const config::SliceTokensLayer&) { return {"SliceTokens", "slice_tokens"}; }
-KindNames names(const config::PatchEmbeddingLayer&) {
-  return {"PatchEmbedding", "patch_embedding"};
 }
 KindNames names(const config::UpSamplingLayer&) { return {"UpSampling2D", "up_sampling2d"}; }
 KindNames names(const config::ConvTransposeLayer&) {

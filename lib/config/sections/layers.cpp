@@ -232,6 +232,30 @@ static void fields(FieldVisitor& v, GroupNormLayer& s) {
   norm_fields(v, s);
 }
 
+static void fields(FieldVisitor& v, PatchEmbeddingLayer& s) {
+  v("filters", s.filters, "Number of channels of a token.", count_up_to(kMaxChannels).required());
+  v("patch_size", s.patch_size, "Extents of a patch in pixels, one number or [height, width].",
+    pixels(1));
+  v("class_token", s.class_token, "Whether a trained token comes before those of the patches.");
+  v("position_embedding", s.position_embedding, "Whether a trained vector is added to each token.");
+  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn_on_resume());
+}
+
+static void fields(FieldVisitor& v, PrependTokensLayer& s) {
+  v.shorthand("count");
+  v("count", s.count, "Number of trained tokens.", count_up_to(kMaxChannels));
+  v("initializer", s.initializer, "Initializer of the tokens.", warn_on_resume());
+}
+
+static void fields(FieldVisitor& v, PositionEmbeddingLayer& s) {
+  v("initializer", s.initializer, "Initializer of the vectors.", warn_on_resume());
+}
+
+static void fields(FieldVisitor& v, SliceTokensLayer& s) {
+  v("begin", s.begin, "The first token, counted from 0.", at_least(0));
+  v("end", s.end, "The token after the last; all that follow when left out.", at_least(1));
+}
+
 static void heads_field(FieldVisitor& v, std::int64_t& heads) {
   v("num_heads", heads, "Number of attention heads.", count_up_to(kMaxChannels).required());
 }
@@ -261,30 +285,6 @@ static void fields(FieldVisitor& v, TransformerBlockLayer& s) {
     above(0));
   v("drop_path", s.drop_path, "Fraction of the samples that skip a branch in training, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
-}
-
-static void fields(FieldVisitor& v, PrependTokensLayer& s) {
-  v.shorthand("count");
-  v("count", s.count, "Number of trained tokens.", count_up_to(kMaxChannels));
-  v("initializer", s.initializer, "Initializer of the tokens.", warn_on_resume());
-}
-
-static void fields(FieldVisitor& v, PositionEmbeddingLayer& s) {
-  v("initializer", s.initializer, "Initializer of the vectors.", warn_on_resume());
-}
-
-static void fields(FieldVisitor& v, SliceTokensLayer& s) {
-  v("begin", s.begin, "The first token, counted from 0.", at_least(0));
-  v("end", s.end, "The token after the last; all that follow when left out.", at_least(1));
-}
-
-static void fields(FieldVisitor& v, PatchEmbeddingLayer& s) {
-  v("filters", s.filters, "Number of channels of a token.", count_up_to(kMaxChannels).required());
-  v("patch_size", s.patch_size, "Extents of a patch in pixels, one number or [height, width].",
-    pixels(1));
-  v("class_token", s.class_token, "Whether a trained token comes before those of the patches.");
-  v("position_embedding", s.position_embedding, "Whether a trained vector is added to each token.");
-  v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn_on_resume());
 }
 
 static void fields(FieldVisitor& v, UpSamplingLayer& s) {
@@ -399,6 +399,11 @@ constexpr std::tuple kLayerNames{
                              "Product of two inputs; the second may be [1, 1, channels]."},
     LayerName<LayerNormLayer>{"layer_norm", "Normalises the channels of each pixel."},
     LayerName<GroupNormLayer>{"group_norm", "Normalises groups of channels of each sample."},
+    LayerName<PatchEmbeddingLayer>{
+        "patch_embedding", "Turns an image into tokens [patches, channels], one per patch."},
+    LayerName<PrependTokensLayer>{"prepend_tokens", "Trained tokens before those of the input."},
+    LayerName<PositionEmbeddingLayer>{"position_embedding", "Adds a trained vector to each token."},
+    LayerName<SliceTokensLayer>{"slice_tokens", "Some of the tokens, e.g. a class token."},
     LayerName<AttentionLayer>{"attention",
                               "Attention of tokens to each other, as Keras's MultiHeadAttention."},
     LayerName<DotProductAttentionLayer>{
@@ -406,11 +411,6 @@ constexpr std::tuple kLayerNames{
         "Attention without weights, of [queries, keys, values] per token."},
     LayerName<TransformerBlockLayer>{
         "transformer_block", "Attention and an MLP, each after a layer norm and with a shortcut."},
-    LayerName<PrependTokensLayer>{"prepend_tokens", "Trained tokens before those of the input."},
-    LayerName<PositionEmbeddingLayer>{"position_embedding", "Adds a trained vector to each token."},
-    LayerName<SliceTokensLayer>{"slice_tokens", "Some of the tokens, e.g. a class token."},
-    LayerName<PatchEmbeddingLayer>{
-        "patch_embedding", "Turns an image into tokens [patches, channels], one per patch."},
     LayerName<UpSamplingLayer>{"up_sampling",
                                "Enlarges the image by a whole factor, as Keras's UpSampling2D."},
     LayerName<ConvTransposeLayer>{"conv_transpose",

@@ -177,6 +177,27 @@ struct GroupNormLayer {
   Initializer beta_initializer{Initializer::Kind::kZeros};
   Initializer gamma_initializer{Initializer::Kind::kOnes};
 };
+// Turns an image into tokens: a convolution of patches, row by row.
+struct PatchEmbeddingLayer {
+  std::int64_t filters = 0;  // required, > 0
+  Pair patch_size{16, 16};
+  bool class_token = false;        // the first token
+  bool position_embedding = true;  // added to all tokens
+  Initializer kernel_initializer;
+};
+// Trained tokens before those of the input: class tokens and registers.
+struct PrependTokensLayer {
+  std::int64_t count = 1;
+  Initializer initializer{Initializer::Kind::kRandomNormal, 0, 0, 0, 0, 0.02};
+};
+// Adds a trained vector to each token.
+struct PositionEmbeddingLayer {
+  Initializer initializer{Initializer::Kind::kTruncatedNormal, 0, 0, 0, 0, 0.02};
+};
+struct SliceTokensLayer {
+  std::int64_t begin = 0;
+  std::optional<std::int64_t> end;  // the number of tokens when left out
+};
 // Keras's MultiHeadAttention of tokens [tokens, channels] with themselves.
 struct AttentionLayer {
   std::int64_t num_heads = 0;           // required, > 0
@@ -199,27 +220,6 @@ struct TransformerBlockLayer {
   Activation activation = Activation::kGelu;
   double layer_norm_epsilon = 1e-6;
   double drop_path = 0;  // share of the samples that skip a branch in training
-};
-// Trained tokens before those of the input: class tokens and registers.
-struct PrependTokensLayer {
-  std::int64_t count = 1;
-  Initializer initializer{Initializer::Kind::kRandomNormal, 0, 0, 0, 0, 0.02};
-};
-// Adds a trained vector to each token.
-struct PositionEmbeddingLayer {
-  Initializer initializer{Initializer::Kind::kTruncatedNormal, 0, 0, 0, 0, 0.02};
-};
-struct SliceTokensLayer {
-  std::int64_t begin = 0;
-  std::optional<std::int64_t> end;  // the number of tokens when left out
-};
-// Turns an image into tokens: a convolution of patches, row by row.
-struct PatchEmbeddingLayer {
-  std::int64_t filters = 0;  // required, > 0
-  Pair patch_size{16, 16};
-  bool class_token = false;        // the first token
-  bool position_embedding = true;  // added to all tokens
-  Initializer kernel_initializer;
 };
 struct UpSamplingLayer {
   Pair size{2, 2};
@@ -290,11 +290,11 @@ struct ResidualLayer {
 
 using LayerKind =
     std::variant<ConvLayer, DepthwiseConvLayer, SeparableConvLayer, MaxPoolLayer, AveragePoolLayer,
-                 AttentionLayer, DotProductAttentionLayer, TransformerBlockLayer,
-                 PrependTokensLayer, PositionEmbeddingLayer, SliceTokensLayer, PatchEmbeddingLayer,
                  GlobalAveragePoolLayer, GlobalMaxPoolLayer, DenseLayer, FlattenLayer, ReshapeLayer,
                  DropoutLayer, BatchNormLayer, ActivationLayer, ReluLayer, ZeroPadLayer, AddLayer,
-                 ConcatenateLayer, MultiplyLayer, LayerNormLayer, GroupNormLayer, UpSamplingLayer,
+                 ConcatenateLayer, MultiplyLayer, LayerNormLayer, GroupNormLayer,
+                 PatchEmbeddingLayer, PrependTokensLayer, PositionEmbeddingLayer, SliceTokensLayer,
+                 AttentionLayer, DotProductAttentionLayer, TransformerBlockLayer, UpSamplingLayer,
                  ConvTransposeLayer, PreluLayer, SpatialDropoutLayer, DropPathLayer,
                  LayerScaleLayer, GlobalResponseNormLayer, RepeatLayer, ResidualLayer>;
 

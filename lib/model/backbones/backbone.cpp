@@ -24,11 +24,10 @@ std::string hint(const std::string& pattern, const std::vector<std::string>& nam
 Network build_backbone(const config::Backbone& backbone, Image image, std::int64_t classes) {
   Network network;
   for (const auto family :
-       {vgg, resnet, densenet, inverted_residuals, convnext, regnet, mobilenet_v4, xception}) {
+       {vgg, resnet, densenet, inverted_residuals, convnext, regnet, mobilenet_v4, xception, vit}) {
     network = family(backbone, image, classes);
     if (!network.layers.empty()) break;
   }
-  if (network.layers.empty()) network = vit(backbone, image, classes);
   const auto add = [&](config::Layer layer) {
     network.layers.push_back(std::move(layer));
     network.groups.push_back(kHeadGroup);

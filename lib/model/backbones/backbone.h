@@ -40,6 +40,7 @@ Network convnext(const config::Backbone& backbone, Image image, std::int64_t cla
 Network regnet(const config::Backbone& backbone, Image image, std::int64_t classes);
 Network mobilenet_v4(const config::Backbone& backbone, Image image, std::int64_t classes);
 Network xception(const config::Backbone& backbone, Image image, std::int64_t classes);
+Network vit(const config::Backbone& backbone, Image image, std::int64_t classes);
 
 // The position of a layer in Keras's model, if it differs from ours, as in ConvNeXt.
 struct KerasPlace {
@@ -50,8 +51,6 @@ KerasPlace place_in_keras(const std::string& layer);
 // Returns whether Keras's model starts with a Normalization layer that has weights.
 bool has_keras_normalization(const config::Backbone& backbone);
 
-// Returns ViT or DINOv2, as the functions above return theirs.
-Network vit(const config::Backbone& backbone, Image image, std::int64_t classes);
 // Returns the number that has to divide the height and width of the image: the patches of ViT.
 std::int64_t find_patch_size(config::Backbone::Name name);
 
