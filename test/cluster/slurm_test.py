@@ -159,8 +159,14 @@ def main():
             done = cluster.run("sbatch", "--wait", "--time=5", f"--output={output}", str(ROOT / "scripts/cluster/slurm.sbatch"),
                                "small.yaml", MASTER_ADDR="127.0.0.1", TRAINER=rank)
             expect(done.returncode == 0 and output.read_text().count("done") == 2, done)
-            sweep(cluster, str(pathlib.Path(sys.argv[2]).resolve()), pathlib.Path(name))
-    print("ranks under srun, the job file and the job array of a sweep: right")
+            trainer = str(pathlib.Path(sys.argv[2]).resolve())
+            job = pathlib.Path(name) / "job.sh"
+            printed = cluster.run(trainer, "launch", "-n", "2", "--print-job", "slurm", "--", "train", "small.yaml")
+            job.write_text(printed.stdout)
+            done = cluster.run("sbatch", "--wait", "--time=5", f"--output={output}", str(job), MASTER_ADDR="127.0.0.1", TRAINER=rank)
+            expect(done.returncode == 0 and output.read_text().count("done") == 4, done)
+            sweep(cluster, trainer, pathlib.Path(name))
+    print("ranks under srun, the job files and the job array of a sweep: right")
     return 0
 
 

@@ -1,6 +1,8 @@
-"""scripts/cluster/check.py accepts each manifest of the folder, and finds a mistake that is planted in it."""
+"""scripts/cluster/check.py accepts each manifest of the folder and that of launch --print-job, and finds a mistake that is planted in
+it."""
 
 import pathlib
+import subprocess
 import sys
 import tempfile
 
@@ -36,6 +38,12 @@ def main():
                 wrong.write_text(text.replace(before, after))
                 found = check.mistakes_of(wrong)
                 assert any(message in mistake for mistake in found), f"{name} with {after!r}: {found}"
+        printed = pathlib.Path(folder, "printed.yaml")
+        options = ["-n", "2", "--name", "a-1", "--image", 'r/t: "1"', "--claim", "c", "--secret", "s", "--queue", "q", "--folder", "/data: x"]
+        for more in ([], options):
+            command = [sys.argv[1], "launch", "-n", "12", "--print-job", "kubernetes", *more, "--", "train", "a.yaml", "--set", 'name="$(X)"']
+            printed.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            assert check.mistakes_of(printed) == [], printed.read_text()
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ constexpr struct {
      "  trainer find batch-size configs/mnist.yaml --most 512\n"},
     {"launch",
      "  trainer launch -n 2 -- train configs/mnist.yaml --set parallel.lr_scaling=none\n"
-     "  trainer launch -n 3 --ps 1 --evaluator -- train configs/mnist_parameter_server.yaml\n"},
+     "  trainer launch -n 3 --ps 1 --evaluator -- train configs/mnist_parameter_server.yaml\n"
+     "  trainer launch -n 4 --print-job slurm -- train configs/mnist.yaml > job.sh\n"},
     {"sweep",
      "  NUM_GPUS=\"1 2\" BATCH_SIZE=\"32 64\" DEVICE=cpu trainer sweep configs/mnist.yaml\n"
      "  trainer sweep configs/mnist.yaml --over optimizer.adam.learning_rate=1e-3,1e-4 --over "

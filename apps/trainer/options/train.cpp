@@ -1,4 +1,7 @@
 // Commands that train one run, in a process or in several.
+#include <tuple>
+
+#include "base/error.h"
 #include "commands/launch/launch.h"
 #include "commands/train/command.h"
 #include "options/options.h"
@@ -45,12 +48,36 @@ void add_launch(CommandLine& line) {
   command.add_option("-n,--workers", arguments->workers, "Number of ranks")
       .required()
       .in_range(1, 1024);
-  command
-      .add_option("--ps", arguments->servers,
-                  "Parameter servers besides, for parallel.strategy: parameter_server")
-      .in_range(1, 1024);
-  command.add_flag("--evaluator", arguments->evaluator,
-                   "And a task that evaluates each new checkpoint");
+  const Option servers =
+      command
+          .add_option("--ps", arguments->servers,
+                      "Parameter servers besides, for parallel.strategy: parameter_server")
+          .in_range(1, 1024);
+  const Option evaluator = command.add_flag("--evaluator", arguments->evaluator,
+                                            "And a task that evaluates each new checkpoint");
+  const Option print =
+      command
+          .add_option("--print-job", arguments->job_file.scheduler,
+                      "Starts nothing, and prints a file of the job for kubernetes or slurm")
+          .choices({"kubernetes", "slurm"})
+          .excludes(servers)
+          .excludes(evaluator);
+  commands::JobFileOptions& file = arguments->job_file;
+  command.add_option("--name", file.name, "Name of the printed job; trainer when left out")
+      .needs(print);
+  for (const auto& [name, value, help] :
+       {std::tuple{"--image", &file.image, "Image of the containers"},
+        std::tuple{"--folder", &file.folder,
+                   "Folder of the containers for the volume, to which paths of the command belong; "
+                   "/job when left out"},
+        std::tuple{"--claim", &file.claim,
+                   "Volume claim with config, data and runs; trainer-job when left out"},
+        std::tuple{"--secret", &file.secret,
+                   "Name of the Secret whose key secret is that of the job; trainer-job when left "
+                   "out"},
+        std::tuple{"--queue", &file.queue, "Queue of Kueue; none when left out"}}) {
+    command.add_option(name, *value, concat(help, " (kubernetes)")).needs(print);
+  }
   command
       .add_option("--restarts", arguments->restarts,
                   "When a process crashes, is killed or is lost, start the job again from its "

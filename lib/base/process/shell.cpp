@@ -1,6 +1,9 @@
 #include "base/process/shell.h"
 
+#include <nlohmann/json.hpp>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace trainer {
 
@@ -11,6 +14,21 @@ std::string shell_word(const std::string& text) {
   std::string word = "'";
   for (const char letter : text) word += letter == '\'' ? "'\\''" : std::string(1, letter);
   return word + "'";
+}
+
+std::string yaml_string(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::type_error&) {
+    throw ConfigError({}, "'", text,
+                      "' is not UTF-8, so that a manifest cannot hold it; choose another name");
+  }
+}
+
+std::string container_word(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) escaped += letter == '$' ? "$$" : std::string(1, letter);
+  return yaml_string(escaped);
 }
 
 }  // namespace trainer

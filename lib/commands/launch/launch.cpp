@@ -405,6 +405,10 @@ std::vector<std::string> resuming(std::vector<std::string> command) {
 }  // namespace
 
 int execute(LaunchOptions options) {
+  if (!options.job_file.scheduler.empty()) {
+    std::cout << make_job_file(options.job_file, options.workers, options.command);
+    return kExitOk;
+  }
   check_is_joint(options.command.front());
   // When a server has died, the chief saves what it has.
   if (options.servers > 0) options.after_term = std::chrono::minutes(1);

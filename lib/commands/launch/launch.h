@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "commands/launch/job_file.h"
+
 namespace trainer::cluster {
 class Network;
 }
@@ -26,6 +28,7 @@ struct LaunchOptions {
   int restarts = 0;
   std::vector<std::string> restart_command;
   std::chrono::milliseconds first_wait{1'000};
+  JobFileOptions job_file{};  // with a scheduler, execute() prints the file of the job
   // The clock and the waiting; null stands for those of the system.
   std::shared_ptr<const cluster::Network> network{};
 };
@@ -53,8 +56,8 @@ struct LaunchOptions {
 int launch(const LaunchOptions& options);
 
 // Starts this program with the command, which has its arguments alone, such as train CONFIG, as the
-// processes of a job; see launch(). Throws ConfigError for a command that several processes do not
-// run together.
+// processes of a job; see launch(). Or prints a file for a cluster that does. Throws ConfigError
+// for a command that several processes do not run together.
 int execute(LaunchOptions options);
 
 }  // namespace trainer::commands

@@ -1,7 +1,6 @@
 #include "commands/sweep/launchers.h"
 
 #include <cctype>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/process/shell.h"
@@ -14,25 +13,6 @@ std::string command_line(const results::SweepPlan& plan, const results::Point& p
   std::string line;
   for (const std::string& word : make_arguments(plan, point)) line += " " + shell_word(word);
   return line;
-}
-
-// A YAML string in double quotes, which are those of JSON. Throws ConfigError for bytes that are
-// not UTF-8, which no manifest can hold.
-std::string yaml_string(const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::type_error&) {
-    throw ConfigError({}, "--launcher kubernetes: '", text,
-                      "' is not UTF-8, so that a manifest cannot hold it; choose another name");
-  }
-}
-
-// A word of a container's command or environment. Kubernetes replaces $(NAME) there, and takes two
-// dollars for one.
-std::string container_word(const std::string& text) {
-  std::string escaped;
-  for (const char letter : text) escaped += letter == '$' ? "$$" : std::string(1, letter);
-  return yaml_string(escaped);
 }
 
 // The value of an option on a line "#SBATCH --option=value", as sbatch reads it. Throws ConfigError
