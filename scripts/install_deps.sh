@@ -5,7 +5,7 @@
 #
 # --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --clang the compiler of the
 # presets asan, tsan and fuzz; --package what scripts/package needs; --peers the launchers that tests start ranks with
-# (Open MPI and Slurm).
+# (Open MPI and Slurm), and Prometheus.
 # Uses sudo only when not root.
 set -euo pipefail
 
@@ -28,7 +28,7 @@ for argument in "$@"; do
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
     --clang) packages+=(clang-19 libclang-rt-19-dev libomp-19-dev llvm-19) ;;
     --package) packages+=(dpkg-dev debootstrap patchelf xz-utils) ;;
-    --peers) packages+=(openmpi-bin slurmctld slurmd slurm-client munge python3 python3-venv) ;;
+    --peers) packages+=(openmpi-bin slurmctld slurmd slurm-client munge prometheus python3 python3-venv) ;;
     -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --clang, --package and --peers are known" >&2; exit 2 ;;
   esac

@@ -89,9 +89,10 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
 
 // Does the same for the config in a checkpoint or a run folder. The author of that file is not
 // trusted: the config cannot extend a file or read an environment variable (both are errors),
-// nothing is written into folders that it names (Data::folders), and nothing is sent to a server
-// that it names (run.mlflow). A value of parallel.collective that this version has no more is read
-// as auto. `overrides` are the user's own, and only they read `environment`.
+// nothing is written into folders that it names (Data::folders), nothing is sent to a server that
+// it names (run.mlflow), and no port or file is opened for run.prometheus. A value of
+// parallel.collective that this version has no more is read as auto. `overrides` are the user's
+// own, and only they read `environment`.
 // Reasons: lib/decisions/config.md#a-recorded-config-has-fewer-rights.
 LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
                                    const std::vector<Override>& overrides = {},

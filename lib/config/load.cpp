@@ -242,7 +242,10 @@ LoadedConfig parse_recorded_config(const std::string& text, const std::string& f
   take_preprocess_from_backbone(decoded.config);
   LoadedConfig loaded = with_name(std::move(decoded), file);
   loaded.notice = notice;
-  if (loaded.origins.at("run.mlflow").kind == Origin::Kind::kFile) loaded.config.run.mlflow.clear();
+  for (auto& [key, target] : {std::pair("run.mlflow", &loaded.config.run.mlflow),
+                              std::pair("run.prometheus", &loaded.config.run.prometheus)}) {
+    if (loaded.origins.at(key).kind == Origin::Kind::kFile) target->clear();
+  }
   return loaded;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/files/files.h"
+#include "base/process/progress.h"
 #include "base/split.h"
 #include "config/sections/duration.h"
 #include "engine/device_use.h"
@@ -186,6 +187,14 @@ struct MlflowOptions {
 // the server, which a resumed run continues. A server that fails costs the run rows on it and one
 // warning, which comes with the next step.
 std::unique_ptr<Hook> make_mlflow_hook(const config::Config& config, MlflowOptions options);
+struct PrometheusOptions {
+  Progress progress{};  // without it for parallel.timeout, /healthz fails
+  std::function<void(const std::string&)> warn;
+};
+// Writes the metrics of the run in Prometheus's text format to the file of run.prometheus, at most
+// every five seconds, or serves them from a thread. A file or port that cannot be used costs the
+// run its metrics and one warning.
+std::unique_ptr<Hook> make_prometheus_hook(const config::Config& config, PrometheusOptions options);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 // Asks to stop when the metric has reached the value.

@@ -50,6 +50,14 @@ TEST_CASE("parse_recorded_config reads a collective of earlier versions as auto,
   CHECK(ring.notice.empty());
 }
 
+TEST_CASE("parse_recorded_config opens no port and writes no file for run.prometheus") {
+  const std::string text = kSmall + "run: {prometheus: 'a.prom'}\n";
+  CHECK(parse(text).config.run.prometheus == "a.prom");
+  CHECK(parse_recorded_config(text, "a:config").config.run.prometheus.empty());
+  const Override own{"run.prometheus", ":9400", "--set"};
+  CHECK(parse_recorded_config(text, "a:config", {own}).config.run.prometheus == ":9400");
+}
+
 TEST_CASE("parse_recorded_config uses no server for run.mlflow") {
   const std::string text = kSmall + "run: {mlflow: 'http://localhost:5000'}\n";
   CHECK(parse(text).config.run.mlflow == "http://localhost:5000");

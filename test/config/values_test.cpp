@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "config/support.h"
+#include "support/contains.h"
 
 namespace trainer::config {
 namespace {
@@ -31,6 +32,26 @@ TEST_CASE("run.mlflow: the URL of a server without secrets is read") {
     const std::string found = mistakes(concat(kSmall, "run: {mlflow: '", wrong, "'}\n"));
     CHECK(found.find("run.mlflow: ") != std::string::npos);
     CHECK(found.find("hunter2") == std::string::npos);
+  }
+}
+
+TEST_CASE("run.prometheus: a file or a port is read") {
+  for (const auto& [text, file, host, port] :
+       {std::tuple{"a/b.prom", "a/b.prom", "", 0}, std::tuple{":9400", "", "127.0.0.1", 9400},
+        std::tuple{"0.0.0.0:1", "", "0.0.0.0", 1}, std::tuple{"[::1]:65535", "", "::1", 65535}}) {
+    CAPTURE(text);
+    CHECK(parse_run(concat("prometheus: '", text, "'")).prometheus == text);
+    const auto target = parse_prometheus(text);
+    REQUIRE(target.has_value());
+    CHECK(target->file == file);
+    CHECK(target->host == host);
+    CHECK(target->port == port);
+  }
+  for (const char* wrong : {"metrics", "metrics.txt", ".prom", "9400", ":0", ":65536", ":", ":94x",
+                            ": 9400", "http://host:9400", "a b:9400", ":-1"}) {
+    CAPTURE(wrong);
+    CHECK(test::contains(mistakes(concat(kSmall, "run: {prometheus: '", wrong, "'}\n")),
+                         "run.prometheus: expected a file whose name ends in .prom"));
   }
 }
 

@@ -78,6 +78,7 @@ class RandomConfig:
             "name": pick("run", "a b", "7", "näme", "x" * 60, 12, True), "seed": pick(0, 1, 7, 2**31, 2**62),
             "run.dir": self.seldom("place/run"), "run.best": lambda: draw.choice(["", self.metric()]),
             "run.mlflow": self.seldom("", "http://127.0.0.1:9"),
+            "run.prometheus": self.seldom("", "/dev/null/missing.prom"),
             "run.keep": pick(1, 2, 5, 10**9), "evaluate.top_k": pick(1, 2, 5, 1000),
             "evaluate.batch_size": pick(1, 3, 64, 1000),
             "train.batch_size": lambda: "auto" if draw.random() < 0.05 else draw.choice([1, 2, 4, 5, 8, 8, 16, 50]),

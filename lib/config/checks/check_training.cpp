@@ -277,6 +277,15 @@ void check_mlflow(Checks& checks) {
   }
 }
 
+void check_prometheus(Checks& checks) {
+  const std::string& target = checks.config().run.prometheus;
+  if (target.empty() || (parse_prometheus(target) && is_line_of_text(target))) return;
+  checks.report("run.prometheus",
+                concat("expected a file whose name ends in .prom, which the textfile collector "
+                       "reads, or \":PORT\" with a port from 1 to 65535, found ",
+                       printable(target)));
+}
+
 }  // namespace
 
 void check_training(Checks& checks) {
@@ -308,6 +317,7 @@ void check_training(Checks& checks) {
     check_metric(checks, "run.best", checks.config().run.best);
   }
   check_mlflow(checks);
+  check_prometheus(checks);
 }
 
 }  // namespace trainer::config

@@ -1,5 +1,7 @@
 #include "config/sections/run.h"
 
+#include <charconv>
+
 #include "config/field.h"
 
 namespace trainer::config {
@@ -21,11 +23,33 @@ void fields(FieldVisitor& v, Run& s) {
   v("mlflow", s.mlflow,
     "URL of an MLflow server that receives the config, metrics and end of the run, \"\" for none. "
     "The experiment has the name of the config, or that in MLFLOW_EXPERIMENT_NAME.");
+  v("prometheus", s.prometheus,
+    "Metrics for Prometheus: FILE.prom for the textfile collector, or \":PORT\" to serve /metrics "
+    "and /healthz on the loopback device (\"0.0.0.0:PORT\": on all), \"\" for none.");
   v("ledger", s.ledger, "Whether ledger.csv is written: a row per step, for trainer diff.");
   v("price_per_hour", s.price_per_hour,
     "Price of an hour of one replica's device, in any currency, for the costs in reports and "
     "sweeps.",
     at_least(0));
+}
+
+std::optional<PrometheusTarget> parse_prometheus(const std::string& text) {
+  constexpr int kMaxPort = 65535;
+  if (text.size() > 5 && text.ends_with(".prom")) return PrometheusTarget{text, "", 0};
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  PrometheusTarget target{"", text.substr(0, colon), 0};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, target.port);
+  if (error != std::errc() || rest != end || target.port < 1 || target.port > kMaxPort) {
+    return std::nullopt;
+  }
+  if (target.host.starts_with('[') && target.host.ends_with(']')) {
+    target.host = target.host.substr(1, target.host.size() - 2);
+  }
+  if (target.host.find_first_of("/[] ") != std::string::npos) return std::nullopt;
+  if (target.host.empty()) target.host = "127.0.0.1";
+  return target;
 }
 
 }  // namespace trainer::config

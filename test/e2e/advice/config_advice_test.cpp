@@ -99,6 +99,9 @@ std::vector<KeyAdvice> make_data_advices() {
       {set("run.mlflow=localhost:5000"),
        "expected the URL of a server, such as http://localhost:5000",
        {set("run.mlflow=http://localhost:5000")}},
+      {set("run.prometheus=9400"),
+       "or \":PORT\" with a port from 1 to 65535",
+       {set("run.prometheus=:9400")}},
   };
 }
 
