@@ -19,6 +19,7 @@ OTHER_FORMATS = {
     "lib/commands/weights/published.cpp": "config.json of Hugging Face",
     "lib/config/describe/json_schema.cpp": "JSON Schema",
     "lib/config/weight_source.cpp": "config.json of timm and transformers",
+    "lib/hooks/kubeflow.cpp": "Kubeflow Trainer's API",
     "lib/hooks/mlflow/api.cpp": "MLflow's REST",
     "lib/hooks/mlflow/sender.cpp": "MLflow's REST",
     "lib/results/json_schema.cpp": "JSON Schema",

@@ -195,6 +195,17 @@ struct PrometheusOptions {
 // every five seconds, or serves them from a thread. A file or port that cannot be used costs the
 // run its metrics and one warning.
 std::unique_ptr<Hook> make_prometheus_hook(const config::Config& config, PrometheusOptions options);
+struct KubeflowOptions {
+  std::map<std::string, std::string> environment;  // includes Kubeflow's variables
+  std::function<void(const std::string&)> warn;
+  std::chrono::milliseconds period{5000};        // between two posts
+  std::chrono::milliseconds patience{5000};      // for the last post, besides the period
+  std::chrono::milliseconds token_age{300'000};  // after which the token is read again
+};
+// Posts progress, time to the end and metrics to Kubeflow Trainer, from a thread of its own, where
+// its variables KUBEFLOW_TRAINER_SERVER_URL, _CA_CERT and _TOKEN are set; returns null elsewhere. A
+// server that fails costs one warning.
+std::unique_ptr<Hook> make_kubeflow_hook(KubeflowOptions options);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 // Asks to stop when the metric has reached the value.

@@ -120,6 +120,9 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
     options.warn = context.warn;
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
   }
+  if (auto hook = hooks::make_kubeflow_hook({context.environment, context.warn})) {
+    job.hooks.push_back(std::move(hook));
+  }
   if (!job.config.run.prometheus.empty()) {
     job.hooks.push_back(hooks::make_prometheus_hook(job.config, {job.progress, context.warn}));
   }
