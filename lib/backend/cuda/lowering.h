@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -117,6 +118,12 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   void update_statistics_later(const StatisticsPlaces& places) { statistics_.push_back(places); }
   // The ranks that batch statistics are taken over; null: this one alone.
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }
+  // The masks of kernels/batch_norm.h, by the values that they belong to.
+  struct Mask {
+    BufferId buffer = -1;
+    std::int64_t bytes = 0;
+  };
+  std::map<graph::ValueId, Mask>& masks() { return masks_; }
 
  private:
   void lower_group(const Group& group) override;
@@ -135,6 +142,7 @@ class Lowering : public backend::Lowering<CudaPolicy> {
   CudaCollective* statistics_ranks_;
   std::vector<KernelGradient> gradients_;     // still packed
   std::vector<StatisticsPlaces> statistics_;  // those that are not updated yet
+  std::map<graph::ValueId, Mask> masks_;
   // Nodes that are not lowered yet.
   std::int64_t kernel_gradients_left_ = 0, statistics_left_ = 0;
 };

@@ -119,7 +119,14 @@ class Lowering {
   }
   // Returns memory that the next instruction uses, and later instructions that name it in use().
   BufferId scratch(std::int64_t bytes) { return buffers_.scratch(bytes); }
-  void use(BufferId buffer) { buffers_.use(buffer); }
+  // Returns memory that the next instruction writes for later ones, which name it in use().
+  BufferId keep(std::int64_t bytes) {
+    const BufferId buffer = buffers_.add_arena(bytes);
+    buffers_.use(buffer, bytes);
+    return buffer;
+  }
+  // Records that the next instruction uses the buffer, and reads or writes `bytes` of it.
+  void use(BufferId buffer, std::int64_t bytes = 0) { buffers_.use(buffer, bytes); }
   // Records that the next instruction reads or writes `bytes` bytes beside each of its operands
   // once.
   void add_traffic(std::int64_t bytes) { buffers_.add_traffic(bytes); }

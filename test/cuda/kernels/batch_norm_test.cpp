@@ -83,8 +83,8 @@ TEST_CASE("cuda batch norm: forward and backward in training form match the refe
           made.emplace_back(kF32, Shape{c});
           made.emplace_back(kF32, Shape{c});
           cuda::norm_backward_sums(
-              x.data(), {dy.data(), nullptr, saved, nullptr}, s.mean.as<float>(),
-              s.inverse_std.as<float>(), activation, type, rows, c,
+              x.data(), {dy.data(), nullptr, saved}, s.mean.as<float>(), s.inverse_std.as<float>(),
+              activation, type, rows, c,
               {made[1].as<float>(), made[2].as<float>(), made[0].as<float>(), true}, scratch.data(),
               nullptr);
           return made;
@@ -103,9 +103,9 @@ TEST_CASE("cuda batch norm: forward and backward in training form match the refe
           CHECK(sums[2][i] == sums[0][c + i]);
         }
         Array dx(type, shape, shift), sum(kF32, sums[0].tensor());
-        cuda::norm_backward(x.data(), dy.data(), saved, gamma.as<float>(), s.mean.as<float>(),
-                            s.inverse_std.as<float>(), sum.as<float>(), activation, dx.data(), type,
-                            rows, c, nullptr);
+        cuda::norm_backward(x.data(), {dy.data(), nullptr, saved}, gamma.as<float>(),
+                            s.mean.as<float>(), s.inverse_std.as<float>(), sum.as<float>(),
+                            activation, dx.data(), type, rows, c, nullptr);
         check_close(dx, back[0], 2e-5);
       }
     }
@@ -121,7 +121,7 @@ TEST_CASE(
   Array dbeta = Array::random(kF32, {c}, 4), dgamma = Array::random(kF32, {c}, 5);
   Array all = Array::random(kF32, {2 * c + 1}, 6);
   Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
-  cuda::norm_backward_sums(x.data(), {dy.data(), dy2.data(), nullptr, sum.data()},
+  cuda::norm_backward_sums(x.data(), {dy.data(), dy2.data(), nullptr, nullptr, sum.data()},
                            s.mean.as<float>(), s.inverse_std.as<float>(), {}, kF32, rows, c,
                            {dbeta.as<float>(), dgamma.as<float>(), all.as<float>(), false},
                            scratch.data(), nullptr);
@@ -133,6 +133,73 @@ TEST_CASE(
   for (std::int64_t i = 0; i < rows * c; ++i) {
     CHECK(sum[i] == static_cast<double>(dy.as<float>()[i] + dy2.as<float>()[i]));
   }
+}
+
+namespace {
+
+// Values whose outputs, of a norm that changes nothing but their type, lie around the ends of the
+// linear range of relu6: some are inside of it, and at its end once they are rounded.
+Array values_near_ends(DType type, std::int64_t rows, std::int64_t c) {
+  Array x = Array::random(kF32, {rows, c}, 1, -0.001, 0.001);
+  for (std::int64_t i = 0; i < rows * c; ++i) {
+    if (i % 3 == 0) x.set(i, 6 + x[i]);
+    if (i % 3 == 1) x.set(i, 1e-5 * x[i]);
+  }
+  return type == kF32 ? std::move(x) : Array(type, x.tensor());
+}
+
+// The gradient of a norm from y, or from the mask that the norm has written.
+std::vector<Array> compute_gradient(Array& x, const void* addend, const Activation& activation,
+                                    std::int64_t rows, std::int64_t c, bool from_mask) {
+  const DType type = x.type();
+  const Tensor ones{{c}, std::vector<double>(static_cast<std::size_t>(c), 1)};
+  Array gamma(kF32, ones), inverse_std(kF32, ones), mean = Array::random(kF32, {c}, 2, 0, 1e-7);
+  Array beta = Array::random(kF32, {c}, 3, -0.001, 0.001), dy = Array::random(type, {rows, c}, 4);
+  Array scratch(DType::kUInt8, Shape{cuda::batch_norm_scratch(rows, c)});
+  Array mask(DType::kUInt8, Shape{cuda::mask_bytes(type, rows, c)});
+  std::vector<Array> made;
+  made.emplace_back(type, Shape{rows, c});
+  made.emplace_back(kF32, Shape{2 * c + 1});
+  for (int i = 0; i < 2; ++i) made.emplace_back(kF32, Shape{c});
+  for (int i = 0; i < 2; ++i) made.emplace_back(type, Shape{rows, c});
+  Array& y = made[0];
+  cuda::normalize_add(x.data(), addend, gamma.as<float>(), beta.as<float>(), mean.as<float>(),
+                      inverse_std.as<float>(), activation, y.data(),
+                      from_mask ? mask.as<std::uint8_t>() : nullptr, type, rows, c, nullptr);
+  cuda::NormGradient gradient{dy.data(), nullptr, from_mask ? nullptr : y.data(),
+                              from_mask ? mask.as<std::uint8_t>() : nullptr, made[4].data()};
+  cuda::norm_backward_sums(
+      x.data(), gradient, mean.as<float>(), inverse_std.as<float>(), activation, type, rows, c,
+      {made[2].as<float>(), made[3].as<float>(), made[1].as<float>()}, scratch.data(), nullptr);
+  gradient.sum = nullptr;
+  cuda::norm_backward(x.data(), gradient, gamma.as<float>(), mean.as<float>(),
+                      inverse_std.as<float>(), made[1].as<float>(), activation, made[5].data(),
+                      type, rows, c, nullptr);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("cuda batch norm: the gradient from a mask has the bits of the gradient from y") {
+  for (const DType type : kFloatTypes) {
+    for (const auto& [rows, c] : kExtents) {
+      for (const auto kind : {Activation::Kind::kRelu, Activation::Kind::kRelu6}) {
+        CAPTURE(rows);
+        CAPTURE(c);
+        const Activation activation{kind, 0};
+        Array x = values_near_ends(type, rows, c);
+        Array other = Array::random(type, {rows, c}, 5, -0.001, 0.001);
+        for (const void* addend : {static_cast<void*>(nullptr), other.data()}) {
+          const std::vector<Array> got = check_repeats([&, rows = rows, c = c] {
+            return compute_gradient(x, addend, activation, rows, c, true);
+          });
+          check_same_bytes(compute_gradient(x, addend, activation, rows, c, false), got);
+        }
+        CHECK(cuda::mask_bytes(type, rows, c) <= rows * c);
+      }
+    }
+  }
+  CHECK(cuda::mask_bytes(DType::kBFloat16, 77, 264) == 77 * 264 / 8);
 }
 
 TEST_CASE("cuda batch norm: a mean far from zero costs no digits of the variance") {

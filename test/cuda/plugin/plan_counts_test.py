@@ -53,8 +53,9 @@ def check_conv(layers):
 def check_norm(layers):
     """The bytes of a batch norm with ReLU in bfloat16, [2, 6, 6, 4], by what each kernel reads and writes."""
     image, channels = 2 * 6 * 6 * 4 * 2, 4 * 4
-    forward = [image, image, image, 4 * channels]  # x for the statistics, x, y; gamma, beta, mean, inverse deviation
-    sums, gradient = [image] * 3, [image] * 4  # x, dy, y; the same and dx
+    mask = 2 * 6 * 6 * 4  # a byte for each value, since 4 channels are less than the 8 that one load of a thread has
+    forward = [image, image, image, mask, 4 * channels]  # x for the statistics, x, y; gamma, beta, mean, inverse deviation
+    sums, gradient = [image, image, mask], [image, image, mask, image]  # x, dy; the same and dx
     backward = [*sums, *gradient, 5 * channels]  # the gradients of gamma and beta; gamma, mean, inverse deviation
     check_bytes(layers["batch_normalization"], sum(forward + backward))
 

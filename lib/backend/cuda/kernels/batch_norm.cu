@@ -182,13 +182,36 @@ __global__ void __launch_bounds__(kThreads)
   write(channel, all);
 }
 
+// Writes the bytes of a mask for rows of y, in which each value is rounded to T first.
+template <class T, int R, int N>
+__device__ inline void store_mask(const Activation& activation, float (&y)[R][N],
+                                  const Elements& at, std::uint8_t* mask) {
+  unrolled<R>([&](auto i) {
+    float slope[N];
+    for (int k = 0; k < N; ++k) y[i][k] = rounded<T>(y[i][k]), slope[k] = 1;
+    activate_backward_from_output(activation, y[i], slope);
+    unsigned bits = 0;
+    for (int k = 0; k < N; ++k) bits |= static_cast<unsigned>(slope[k] != 0) << k;
+    mask[at(i) / N] = static_cast<std::uint8_t>(bits);
+  });
+}
+
+// Loads for each bit of a mask a number at which the activation has the derivative of the bit.
+template <int R, int N>
+__device__ inline void load_mask(const std::uint8_t* mask, const Elements& at, float (&y)[R][N]) {
+  unrolled<R>([&](auto i) {
+    const unsigned bits = mask[at(i) / N];
+    for (int k = 0; k < N; ++k) y[i][k] = static_cast<float>(bits >> k & 1);
+  });
+}
+
 // The mean is taken off first: channels that hardly vary would lose their digits otherwise. Each
 // sum with an addend is rounded to T as it would be in memory.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
     normalize_kernel(const T* x, const T* addend, const float* gamma, const float* beta,
                      const float* mean, const float* inverse_std, Activation activation, T* y,
-                     std::int64_t rows, std::int64_t c) {
+                     std::uint8_t* mask, std::int64_t rows, std::int64_t c) {
   const std::int64_t channel = tile_channel<N>();
   if (channel >= c) return;
   float m[N], a[N], b[N], is[N];
@@ -212,6 +235,7 @@ __global__ void __launch_bounds__(kThreads)
       });
     }
     unrolled<R>([&](auto i) { activate(activation, v[i]); });
+    if (mask != nullptr) store_mask<T>(activation, v, at, mask);
     store_group(v, at, y);
   });
 }
@@ -220,13 +244,14 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 struct Gradient {
   const T* dy;
-  const T* dy2;  // added to dy; null: nothing
-  const T* y;    // null: no activation
-  T* sum;        // null: it is not kept
+  const T* dy2;              // added to dy; null: nothing
+  const T* y;                // null: no activation, or a mask
+  const std::uint8_t* mask;  // the mask of y; null: there is none
+  T* sum;                    // null: it is not kept
 };
 
 // g = (dy + dy2) * activation'(y), rounded to T where it would be in memory. Computing y from x
-// instead of reading it was slower: ResNet50 fell from 7,230 to 6,360 images/second, since the
+// instead of loading it was slower: ResNet50 fell from 7,230 to 6,360 images/second, since the
 // kernels then need 164 registers.
 template <int R, int N, class T>
 __device__ inline void load_gradient(const Gradient<T>& from, const Activation& activation,
@@ -239,9 +264,13 @@ __device__ inline void load_gradient(const Gradient<T>& from, const Activation& 
       for (int k = 0; k < N; ++k) g[i][k] = rounded<T>(g[i][k] + other[i][k]);
     });
   }
-  if (from.y != nullptr) {
+  if (from.y != nullptr || from.mask != nullptr) {
     float saved[R][N];
-    load_group(from.y, at, saved);
+    if (from.mask != nullptr) {
+      load_mask(from.mask, at, saved);
+    } else {
+      load_group(from.y, at, saved);
+    }
     activate_backward_from_output(activation, saved, g);
   }
   if (from.sum == nullptr) return;
@@ -426,12 +455,29 @@ void find_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, 
          write);
 }
 
-template <class T>
-const T* saved_output(const void* y, const Activation& activation) {
-  return needs_saved(activation) ? static_cast<const T*>(y) : nullptr;
+// A byte of a mask belongs to one thread, so that the kernels of both passes must have the same
+// vectors.
+template <class T, int N>
+void check_mask(const std::uint8_t* mask, std::int64_t c) {
+  if (mask == nullptr || N == kVector<T> || c % kVector<T> != 0) return;
+  throw std::logic_error("batch norm: a mask needs aligned operands");
+}
+
+template <class T, int N>
+Gradient<T> make_gradient(const NormGradient& from, const Activation& activation, std::int64_t c) {
+  check_mask<T, N>(from.mask, c);
+  return {static_cast<const T*>(from.dy), static_cast<const T*>(from.dy2),
+          needs_saved(activation) ? static_cast<const T*>(from.y) : nullptr, from.mask,
+          static_cast<T*>(from.sum)};
 }
 
 }  // namespace
+
+std::int64_t mask_bytes(DType type, std::int64_t rows, std::int64_t c) {
+  std::int64_t bytes = 0;
+  with_row_vectors(type, c, true, [&]<class T, int N>() { bytes = rows * c / N; });
+  return bytes;
+}
 
 std::int64_t batch_norm_scratch(std::int64_t rows, std::int64_t c) {
   return most_parts(rows, c) * 3 * c * static_cast<std::int64_t>(sizeof(float));
@@ -456,18 +502,21 @@ void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, f
 void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
                const float* inverse_std, const Activation& activation, void* y, DType type,
                std::int64_t rows, std::int64_t c, cudaStream_t stream) {
-  normalize_add(x, nullptr, gamma, beta, mean, inverse_std, activation, y, type, rows, c, stream);
+  normalize_add(x, nullptr, gamma, beta, mean, inverse_std, activation, y, nullptr, type, rows, c,
+                stream);
 }
 
 void normalize_add(const void* x, const void* addend, const float* gamma, const float* beta,
                    const float* mean, const float* inverse_std, const Activation& activation,
-                   void* y, DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+                   void* y, std::uint8_t* mask, DType type, std::int64_t rows, std::int64_t c,
+                   cudaStream_t stream) {
   const bool vectors = aligned({x, addend, gamma, beta, mean, inverse_std, y});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
+    check_mask<T, N>(mask, c);
     const RowTiles tiles = pass_tiles(rows, c / N);
     launch("normalize", normalize_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
            static_cast<const T*>(x), static_cast<const T*>(addend), gamma, beta, mean, inverse_std,
-           activation, static_cast<T*>(y), rows, c);
+           activation, static_cast<T*>(y), mask, rows, c);
   });
 }
 
@@ -481,12 +530,10 @@ void norm_backward_sums(const void* x, const NormGradient& gradient, const float
       aligned({x, gradient.dy, gradient.dy2, gradient.y, gradient.sum, mean, inverse_std});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = partial_tiles(rows, c / N);
-    const Gradient<T> from = {
-        static_cast<const T*>(gradient.dy), static_cast<const T*>(gradient.dy2),
-        saved_output<T>(gradient.y, activation), static_cast<T*>(gradient.sum)};
     launch("norm_backward_sums", backward_sums_kernel<T, N>, tiles.grid, tiles.block,
-           tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x), from, mean,
-           inverse_std, activation, rows, c, partial);
+           tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x),
+           make_gradient<T, N>(gradient, activation, c), mean, inverse_std, activation, rows, c,
+           partial);
     parts = tiles.grid.x;
   });
   const dim3 block(kWarp, static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, 32)));
@@ -494,17 +541,16 @@ void norm_backward_sums(const void* x, const NormGradient& gradient, const float
          std::size_t{block.x} * block.y * sizeof(float), stream, partial, parts, rows, c, to);
 }
 
-void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
+void norm_backward(const void* x, const NormGradient& gradient, const float* gamma,
                    const float* mean, const float* inverse_std, const float* sums,
                    const Activation& activation, void* dx, DType type, std::int64_t rows,
                    std::int64_t c, cudaStream_t stream) {
-  const bool vectors = aligned({x, dy, y, gamma, mean, inverse_std, sums, dx});
+  const bool vectors = aligned({x, gradient.dy, gradient.y, gamma, mean, inverse_std, sums, dx});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = pass_tiles(rows, c / N);
     launch("norm_backward", backward_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
-           static_cast<const T*>(x),
-           Gradient<T>{static_cast<const T*>(dy), nullptr, saved_output<T>(y, activation), nullptr},
-           gamma, mean, inverse_std, sums, activation, static_cast<T*>(dx), rows, c);
+           static_cast<const T*>(x), make_gradient<T, N>(gradient, activation, c), gamma, mean,
+           inverse_std, sums, activation, static_cast<T*>(dx), rows, c);
   });
 }
 
@@ -517,8 +563,8 @@ void compute_inverse_std(const float* variance, float epsilon, float* inverse_st
 void norm_inference_backward(const void* dy, const void* y, const float* gamma,
                              const float* inverse_std, const Activation& activation, void* dx,
                              DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream) {
-  norm_backward(nullptr, dy, y, gamma, nullptr, inverse_std, nullptr, activation, dx, type, rows, c,
-                stream);
+  norm_backward(nullptr, {dy, nullptr, y}, gamma, nullptr, inverse_std, nullptr, activation, dx,
+                type, rows, c, stream);
 }
 
 void update_statistics(std::span<const MovingStatistics> layers, StepState* state,

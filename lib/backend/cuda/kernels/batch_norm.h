@@ -36,18 +36,29 @@ void normalize(const void* x, const float* gamma, const float* beta, const float
                const float* inverse_std, const graph::Activation& activation, void* y, DType type,
                std::int64_t rows, std::int64_t c, cudaStream_t stream);
 
+// A mask has a bit for each value of y, which is 1 where activation'(y) is 1 and 0 where it is 0,
+// so that a gradient reads no y. A byte has the bits of the values that a thread loads at once.
+// Returns whether an activation has a mask.
+constexpr bool has_mask(const graph::Activation& activation) {
+  using Kind = graph::Activation::Kind;
+  return activation.kind == Kind::kRelu || activation.kind == Kind::kRelu6;
+}
+std::int64_t mask_bytes(DType type, std::int64_t rows, std::int64_t c);
+
 // y = activation(normalize(x) + addend), with the bits of normalize() to `type`, add() and
-// activate() one after the other.
+// activate() one after the other. Writes the mask of y unless it is null.
 void normalize_add(const void* x, const void* addend, const float* gamma, const float* beta,
                    const float* mean, const float* inverse_std, const graph::Activation& activation,
-                   void* y, DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream);
+                   void* y, std::uint8_t* mask, DType type, std::int64_t rows, std::int64_t c,
+                   cudaStream_t stream);
 
 // The gradient g = (dy + dy2) * activation'(y), all of [rows, c].
 struct NormGradient {
   const void* dy = nullptr;
-  const void* dy2 = nullptr;  // null: dy alone
-  const void* y = nullptr;    // null: no activation
-  void* sum = nullptr;        // g is written to it, unless it is null; may be dy or dy2
+  const void* dy2 = nullptr;           // null: dy alone
+  const void* y = nullptr;             // null: no activation, or a mask
+  const std::uint8_t* mask = nullptr;  // the mask of y
+  void* sum = nullptr;                 // g is written to it, unless it is null; may be dy or dy2
 };
 // The places of the float32 sums over the rows of this rank.
 struct NormSums {
@@ -63,8 +74,8 @@ void norm_backward_sums(const void* x, const NormGradient& gradient, const float
                         std::int64_t rows, std::int64_t c, const NormSums& to, void* scratch,
                         cudaStream_t stream);
 // dx = gamma * inverse_std * (g - dbeta / n - xhat * dgamma / n), where `sums` holds dbeta, dgamma
-// and the number of rows n of all ranks, [2 c + 1].
-void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
+// and the number of rows n of all ranks, [2 c + 1]. The gradient has neither dy2 nor a sum.
+void norm_backward(const void* x, const NormGradient& gradient, const float* gamma,
                    const float* mean, const float* inverse_std, const float* sums,
                    const graph::Activation& activation, void* dx, DType type, std::int64_t rows,
                    std::int64_t c, cudaStream_t stream);

@@ -1,5 +1,7 @@
 #include "backend/cuda/lower/batch_norm.h"
 
+#include <algorithm>
+
 #include "backend/cuda/kernels/batch_norm.h"
 
 namespace trainer::backend::cuda {
@@ -7,7 +9,37 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 
+bool has_norm_gradient(const graph::Graph& graph, graph::ValueId dy) {
+  return std::ranges::any_of(graph.consumers(dy), [&](int user) {
+    return std::holds_alternative<graph::BatchNormBackward>(graph.nodes[user].op);
+  });
+}
+
+// Returns whether the derivative at y is a factor of the gradient of a batch norm, of the same
+// type: of the one that ends in the activation, or of the last one of a residual block.
+bool reads_mask(const graph::Graph& graph, graph::ValueId y) {
+  return std::ranges::any_of(graph.consumers(y), [&](int user) {
+    const graph::Node& node = graph.nodes[user];
+    if (graph[node.outputs[0]].type != graph[y].type) return false;
+    if (std::holds_alternative<graph::BatchNormBackward>(node.op)) {
+      return node.inputs.size() > 5 && node.inputs[5] == y;
+    }
+    return std::holds_alternative<graph::ActivateBackward>(node.op) && node.inputs[0] == y &&
+           has_norm_gradient(graph, node.outputs[0]);
+  });
+}
+
 }  // namespace
+
+void NormGradientPlaces::take_output(graph::ValueId id, Lowering& l) {
+  const auto found = l.masks().find(id);
+  if (found == l.masks().end()) {
+    y = l.value(id, l.result(l.node().outputs[0]).type).buffer;
+    return;
+  }
+  mask = found->second;
+  l.use(mask.buffer, mask.bytes);
+}
 
 void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activation& activation,
                 const Operand& y, const char* implementation, Lowering& l) {
@@ -22,6 +54,13 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
   const BufferId moments = l.scratch(3 * channels * kFloat);
   const BufferId all_moments = l.scratch(size * 3 * channels * kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  Lowering::Mask mask;
+  if (const graph::ValueId id = l.node().outputs[0];
+      has_mask(activation) && reads_mask(l.graph(), id)) {
+    mask.bytes = mask_bytes(x.type, rows, channels);
+    mask.buffer = l.keep(mask.bytes);
+    l.masks()[id] = mask;
+  }
   const auto find_statistics = [=](const CallContext& c) {
     if (ranks == nullptr) {
       return channel_statistics(c.at(x.buffer), x.type, rows, channels, epsilon, c.at<float>(mean),
@@ -42,7 +81,8 @@ void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activatio
     find_statistics(c);
     normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
                   c.at<float>(beta), c.at<float>(mean), c.at<float>(inverse_std), activation,
-                  c.at(y.buffer), x.type, rows, channels, c.stream);
+                  c.at(y.buffer), mask.buffer < 0 ? nullptr : c.at<std::uint8_t>(mask.buffer),
+                  x.type, rows, channels, c.stream);
   });
 }
 
@@ -60,25 +100,24 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
   // The second kernel reads x again, and the gradient or the operands that it is made of.
   const bool kept = gradient.sum >= 0;
-  l.add_traffic(dx.bytes() * (kept || gradient.activation.linear() ? 2 : 3));
+  l.add_traffic(dx.bytes() * (kept || gradient.y < 0 ? 2 : 3) + (kept ? 0 : gradient.mask.bytes));
   l.emit(implementation, [=](const CallContext& c) {
     const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
     // A rank whose samples do not count writes the sum all the same: its later instructions read
     // it. The gradients of the parameters are this rank's share; the update sums those of all
     // ranks.
-    norm_backward_sums(
-        c.at(x), {at(gradient.dy), at(gradient.dy2), at(gradient.y), at(gradient.sum)},
-        c.at<float>(mean), c.at<float>(inverse_std), gradient.activation, dx.type, rows, channels,
-        {c.at<float>(dbeta), c.at<float>(dgamma), c.at<float>(sums), c.counted}, c.at(scratch),
-        c.stream);
+    NormGradient from{at(gradient.dy), at(gradient.dy2), at(gradient.y),
+                      static_cast<const std::uint8_t*>(at(gradient.mask.buffer)), at(gradient.sum)};
+    norm_backward_sums(c.at(x), from, c.at<float>(mean), c.at<float>(inverse_std),
+                       gradient.activation, dx.type, rows, channels,
+                       {c.at<float>(dbeta), c.at<float>(dgamma), c.at<float>(sums), c.counted},
+                       c.at(scratch), c.stream);
     if (ranks != nullptr) ranks->all_reduce(c.at<float>(sums), 2 * channels + 1, c.stream);
     // With the sum in memory, its terms and the activation are in it.
-    const bool summed = gradient.sum >= 0;
-    norm_backward(c.at(x), at(summed ? gradient.sum : gradient.dy),
-                  summed ? nullptr : at(gradient.y), c.at<float>(gamma), c.at<float>(mean),
-                  c.at<float>(inverse_std), c.at<float>(sums),
-                  summed ? graph::Activation{} : gradient.activation, c.at(dx.buffer), dx.type,
-                  rows, channels, c.stream);
+    if (kept) from = {from.sum};
+    norm_backward(c.at(x), from, c.at<float>(gamma), c.at<float>(mean), c.at<float>(inverse_std),
+                  c.at<float>(sums), kept ? graph::Activation{} : gradient.activation,
+                  c.at(dx.buffer), dx.type, rows, channels, c.stream);
   });
 }
 
@@ -90,10 +129,9 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
 template <>
 void lower(const graph::BatchNormBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
-  const BufferId dy = l.input(1, dx.type).buffer;
-  const BufferId y = op.activation.linear() ? -1 : l.input(5, dx.type).buffer;
-  lower_norm_backward(l.node(), l.input(0, dx.type).buffer, {dy, -1, y, -1, op.activation},
-                      "kernel", l);
+  NormGradientPlaces gradient{.dy = l.input(1, dx.type).buffer, .activation = op.activation};
+  if (!op.activation.linear()) gradient.take_output(l.node().inputs[5], l);
+  lower_norm_backward(l.node(), l.input(0, dx.type).buffer, gradient, "kernel", l);
 }
 
 template <>
@@ -137,10 +175,9 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
     const void* output = y < 0 ? nullptr : c.at(y);
     compute_inverse_std(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels,
                         c.stream);
-    norm_backward_sums(c.at(x.buffer), {c.at(dy.buffer), nullptr, output, nullptr},
-                       c.at<float>(mean), c.at<float>(inverse_std), op.activation, dx.type, rows,
-                       channels, {c.at<float>(dbeta), c.at<float>(dgamma)}, c.at(scratch),
-                       c.stream);
+    norm_backward_sums(c.at(x.buffer), {c.at(dy.buffer), nullptr, output}, c.at<float>(mean),
+                       c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
+                       {c.at<float>(dbeta), c.at<float>(dgamma)}, c.at(scratch), c.stream);
     norm_inference_backward(c.at(dy.buffer), output, c.at<float>(gamma), c.at<float>(inverse_std),
                             op.activation, c.at(dx.buffer), dx.type, rows, channels, c.stream);
   });

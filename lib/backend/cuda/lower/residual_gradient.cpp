@@ -19,8 +19,11 @@ void lower(const GradientNorm& group, Lowering& l) {
   const auto buffer = [&l](graph::ValueId id) {
     return id == graph::kNoValue ? -1 : l.value(id).buffer;
   };
-  const NormGradientPlaces gradient{buffer(group.terms[0]), buffer(group.terms[1]),
-                                    buffer(group.saved), l.output(0).buffer, group.activation};
+  NormGradientPlaces gradient{.dy = buffer(group.terms[0]),
+                              .dy2 = buffer(group.terms[1]),
+                              .sum = l.output(0).buffer,
+                              .activation = group.activation};
+  if (group.saved != graph::kNoValue) gradient.take_output(group.saved, l);
   lower_norm_backward(*group.norm, buffer(group.norm->inputs[0]), gradient,
                       "with batch norm's gradient, kernel", l);
 }
