@@ -39,7 +39,7 @@ def main():
                 found = check.mistakes_of(wrong)
                 assert any(message in mistake for mistake in found), f"{name} with {after!r}: {found}"
         printed = pathlib.Path(folder, "printed.yaml")
-        options = ["-n", "2", "--name", "a-1", "--image", 'r/t: "1"', "--claim", "c", "--secret", "s", "--queue", "q", "--folder", "/data: x"]
+        options = ["--name", "a-1", "--image", 'r/t: "1"', "--claim", "c", "--secret", "s", "--queue", "q", "--folder", "/data: x"]
         for more in ([], options):
             command = [sys.argv[1], "launch", "-n", "12", "--print-job", "kubernetes", *more, "--", "train", "a.yaml", "--set", 'name="$(X)"']
             printed.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -72,7 +72,8 @@ class Prometheus(unittest.TestCase):
         (self.work / "config.yaml").write_text(CONFIG)
 
     def start(self, *words):
-        process = subprocess.Popen(words, cwd=self.work, stdout=subprocess.DEVNULL, stderr=(self.work / "log").open("a"))
+        with (self.work / "log").open("a") as log:
+            process = subprocess.Popen(words, cwd=self.work, stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
