@@ -234,7 +234,7 @@ class Builder {
   void add_one(std::size_t i) {
     graph::LayerInfo info;
     info.name = names_[i];
-    info.kind = kind_names(layers_[i].kind).kind;
+    info.kind = config::keras_class(layers_[i]);
     info.inputs = layers_[i].inputs;
     info.loc = layers_[i].loc;
     describe(i, info);

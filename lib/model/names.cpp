@@ -1,6 +1,7 @@
 #include "model/names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "base/text.h"
@@ -9,81 +10,21 @@
 namespace trainer::model {
 namespace {
 
-KindNames names(const config::ConvLayer&) { return {"Conv2D", "conv2d"}; }
-KindNames names(const config::DepthwiseConvLayer&) {
-  return {"DepthwiseConv2D", "depthwise_conv2d"};
+// Returns the start of Keras's automatic names of a class: "max_pooling2d", "re_lu".
+std::string to_snake_case(std::string_view name) {
+  const auto is_lower = [&](std::size_t i) {
+    return i < name.size() && std::islower(static_cast<unsigned char>(name[i])) != 0;
+  };
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool is_upper = std::isupper(static_cast<unsigned char>(name[i])) != 0;
+    if (is_upper && i > 0 && (is_lower(i - 1) || is_lower(i + 1))) text += '_';
+    text += name[i];
+  }
+  return to_lower(text);
 }
-KindNames names(const config::SeparableConvLayer&) {
-  return {"SeparableConv2D", "separable_conv2d"};
-}
-KindNames names(const config::MaxPoolLayer&) { return {"MaxPooling2D", "max_pooling2d"}; }
-KindNames names(const config::AveragePoolLayer&) {
-  return {"AveragePooling2D", "average_pooling2d"};
-}
-KindNames names(const config::GlobalAveragePoolLayer&) {
-  return {"GlobalAveragePooling2D", "global_average_pooling2d"};
-}
-KindNames names(const config::GlobalMaxPoolLayer&) {
-  return {"GlobalMaxPooling2D", "global_max_pooling2d"};
-}
-KindNames names(const config::DenseLayer&) { return {"Dense", "dense"}; }
-KindNames names(const config::FlattenLayer&) { return {"Flatten", "flatten"}; }
-KindNames names(const config::ReshapeLayer&) { return {"Reshape", "reshape"}; }
-KindNames names(const config::DropoutLayer&) { return {"Dropout", "dropout"}; }
-KindNames names(const config::BatchNormLayer&) {
-  return {"BatchNormalization", "batch_normalization"};
-}
-KindNames names(const config::ActivationLayer&) { return {"Activation", "activation"}; }
-KindNames names(const config::ReluLayer&) { return {"ReLU", "re_lu"}; }
-KindNames names(const config::ZeroPadLayer&) { return {"ZeroPadding2D", "zero_padding2d"}; }
-KindNames names(const config::AddLayer&) { return {"Add", "add"}; }
-KindNames names(const config::ConcatenateLayer&) { return {"Concatenate", "concatenate"}; }
-KindNames names(const config::MultiplyLayer&) { return {"Multiply", "multiply"}; }
-KindNames names(const config::LayerNormLayer&) {
-  return {"LayerNormalization", "layer_normalization"};
-}
-KindNames names(const config::GroupNormLayer&) {
-  return {"GroupNormalization", "group_normalization"};
-}
-KindNames names(const config::PatchEmbeddingLayer&) {
-  return {"PatchEmbedding", "patch_embedding"};
-}
-KindNames names(const config::PrependTokensLayer&) { return {"PrependTokens", "prepend_tokens"}; }
-KindNames names(const config::PositionEmbeddingLayer&) {
-  return {"PositionEmbedding", "position_embedding"};
-}
-KindNames names(const config::SliceTokensLayer&) { return {"SliceTokens", "slice_tokens"}; }
-KindNames names(const config::AttentionLayer&) {
-  return {"MultiHeadAttention", "multi_head_attention"};
-}
-KindNames names(const config::DotProductAttentionLayer&) {
-  return {"DotProductAttention", "dot_product_attention"};
-}
-KindNames names(const config::TransformerBlockLayer&) {
-  return {"TransformerBlock", "transformer_block"};
-}
-KindNames names(const config::UpSamplingLayer&) { return {"UpSampling2D", "up_sampling2d"}; }
-KindNames names(const config::ConvTransposeLayer&) {
-  return {"Conv2DTranspose", "conv2d_transpose"};
-}
-KindNames names(const config::PreluLayer&) { return {"PReLU", "p_re_lu"}; }
-KindNames names(const config::SpatialDropoutLayer&) {
-  return {"SpatialDropout2D", "spatial_dropout2d"};
-}
-KindNames names(const config::DropPathLayer&) { return {"StochasticDepth", "stochastic_depth"}; }
-KindNames names(const config::LayerScaleLayer&) { return {"LayerScale", "layer_scale"}; }
-KindNames names(const config::GlobalResponseNormLayer&) {
-  return {"GlobalResponseNormalization", "global_response_normalization"};
-}
-// Groups are never in a model; see expand_layers().
-KindNames names(const config::RepeatLayer&) { return {"Repeat", "repeat"}; }
-KindNames names(const config::ResidualLayer&) { return {"Residual", "residual"}; }
 
 }  // namespace
-
-KindNames kind_names(const config::LayerKind& layer) {
-  return std::visit([](const auto& each) { return names(each); }, layer);
-}
 
 std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
                                      std::vector<Diagnostic>& errors) {
@@ -102,7 +43,7 @@ std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
   for (const config::Layer& layer : layers) {
     std::string name = layer.name;
     while (name.empty() || (layer.name.empty() && taken.contains(name))) {
-      const std::string start = kind_names(layer.kind).automatic;
+      const std::string start = to_snake_case(config::keras_class(layer));
       const int number = count[start]++;
       name = number == 0 ? start : concat(start, "_", number);
     }

@@ -9,13 +9,6 @@
 
 namespace trainer::model {
 
-// Keras's class name of a layer, "Conv2D", and the start of its automatic names, "conv2d".
-struct KindNames {
-  const char* kind;
-  const char* automatic;
-};
-KindNames kind_names(const config::LayerKind& layer);
-
 // Returns the name of every layer: the config's, or Keras's automatic one. Adds to `errors`.
 std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
                                      std::vector<Diagnostic>& errors);

@@ -369,62 +369,79 @@ namespace {
 template <class T>
 struct LayerName {
   const char* key;
+  const char* keras_class;
   const char* help;
 };
 // A layer that is missing here does not compile.
 constexpr std::tuple kLayerNames{
-    LayerName<ConvLayer>{"conv", "Convolution over height and width, as Keras's Conv2D."},
-    LayerName<DepthwiseConvLayer>{"depthwise_conv", "Convolution of each channel on its own."},
-    LayerName<SeparableConvLayer>{"separable_conv", "Depthwise convolution, then 1x1 convolution."},
-    LayerName<MaxPoolLayer>{"max_pool",
+    LayerName<ConvLayer>{"conv", "Conv2D", "Convolution over height and width, as Keras's Conv2D."},
+    LayerName<DepthwiseConvLayer>{"depthwise_conv", "DepthwiseConv2D",
+                                  "Convolution of each channel on its own."},
+    LayerName<SeparableConvLayer>{"separable_conv", "SeparableConv2D",
+                                  "Depthwise convolution, then 1x1 convolution."},
+    LayerName<MaxPoolLayer>{"max_pool", "MaxPooling2D",
                             "Max pooling: the maximum of each window, as Keras's MaxPooling2D."},
     LayerName<AveragePoolLayer>{
-        "average_pool", "Average pooling: the mean of each window, as Keras's AveragePooling2D."},
+        "average_pool", "AveragePooling2D",
+        "Average pooling: the mean of each window, as Keras's AveragePooling2D."},
     LayerName<GlobalAveragePoolLayer>{
-        "global_average_pool", "Global average pooling: the mean of each channel of an image."},
-    LayerName<GlobalMaxPoolLayer>{"global_max_pool",
+        "global_average_pool", "GlobalAveragePooling2D",
+        "Global average pooling: the mean of each channel of an image."},
+    LayerName<GlobalMaxPoolLayer>{"global_max_pool", "GlobalMaxPooling2D",
                                   "Global max pooling: the maximum of each channel of an image."},
-    LayerName<DenseLayer>{"dense", "Fully connected layer, as Keras's Dense."},
-    LayerName<FlattenLayer>{"flatten", "Height, width and channels as one vector."},
-    LayerName<ReshapeLayer>{"reshape",
+    LayerName<DenseLayer>{"dense", "Dense", "Fully connected layer, as Keras's Dense."},
+    LayerName<FlattenLayer>{"flatten", "Flatten", "Height, width and channels as one vector."},
+    LayerName<ReshapeLayer>{"reshape", "Reshape",
                             "Gives the values of a sample another shape, as Keras's Reshape."},
-    LayerName<DropoutLayer>{"dropout", "Sets a random part to zero in training."},
-    LayerName<BatchNormLayer>{"batch_norm", "Batch normalization, as Keras's BatchNormalization."},
-    LayerName<ActivationLayer>{"activation", "Applies an activation function to its input."},
-    LayerName<ReluLayer>{"relu", "ReLU: the larger of a value and 0, up to an optional limit."},
-    LayerName<ZeroPadLayer>{"zero_pad", "Adds a border of zeros to the image."},
-    LayerName<AddLayer>{"add", "Adds its inputs, which have equal shapes."},
-    LayerName<ConcatenateLayer>{"concatenate", "The inputs side by side, along the channels."},
-    LayerName<MultiplyLayer>{"multiply",
+    LayerName<DropoutLayer>{"dropout", "Dropout", "Sets a random part to zero in training."},
+    LayerName<BatchNormLayer>{"batch_norm", "BatchNormalization",
+                              "Batch normalization, as Keras's BatchNormalization."},
+    LayerName<ActivationLayer>{"activation", "Activation",
+                               "Applies an activation function to its input."},
+    LayerName<ReluLayer>{"relu", "ReLU",
+                         "ReLU: the larger of a value and 0, up to an optional limit."},
+    LayerName<ZeroPadLayer>{"zero_pad", "ZeroPadding2D", "Adds a border of zeros to the image."},
+    LayerName<AddLayer>{"add", "Add", "Adds its inputs, which have equal shapes."},
+    LayerName<ConcatenateLayer>{"concatenate", "Concatenate",
+                                "The inputs side by side, along the channels."},
+    LayerName<MultiplyLayer>{"multiply", "Multiply",
                              "Product of two inputs; the second may be [1, 1, channels]."},
-    LayerName<LayerNormLayer>{"layer_norm", "Normalises the channels of each pixel."},
-    LayerName<GroupNormLayer>{"group_norm", "Normalises groups of channels of each sample."},
+    LayerName<LayerNormLayer>{"layer_norm", "LayerNormalization",
+                              "Normalises the channels of each pixel."},
+    LayerName<GroupNormLayer>{"group_norm", "GroupNormalization",
+                              "Normalises groups of channels of each sample."},
     LayerName<PatchEmbeddingLayer>{
-        "patch_embedding", "Turns an image into tokens [patches, channels], one per patch."},
-    LayerName<PrependTokensLayer>{"prepend_tokens", "Trained tokens before those of the input."},
-    LayerName<PositionEmbeddingLayer>{"position_embedding", "Adds a trained vector to each token."},
-    LayerName<SliceTokensLayer>{"slice_tokens", "Some of the tokens, e.g. a class token."},
-    LayerName<AttentionLayer>{"attention",
+        "patch_embedding", "PatchEmbedding",
+        "Turns an image into tokens [patches, channels], one per patch."},
+    LayerName<PrependTokensLayer>{"prepend_tokens", "PrependTokens",
+                                  "Trained tokens before those of the input."},
+    LayerName<PositionEmbeddingLayer>{"position_embedding", "PositionEmbedding",
+                                      "Adds a trained vector to each token."},
+    LayerName<SliceTokensLayer>{"slice_tokens", "SliceTokens",
+                                "Some of the tokens, e.g. a class token."},
+    LayerName<AttentionLayer>{"attention", "MultiHeadAttention",
                               "Attention of tokens to each other, as Keras's MultiHeadAttention."},
     LayerName<DotProductAttentionLayer>{
-        "dot_product_attention",
+        "dot_product_attention", "DotProductAttention",
         "Attention without weights, of [queries, keys, values] per token."},
     LayerName<TransformerBlockLayer>{
-        "transformer_block", "Attention and an MLP, each after a layer norm and with a shortcut."},
-    LayerName<UpSamplingLayer>{"up_sampling",
+        "transformer_block", "TransformerBlock",
+        "Attention and an MLP, each after a layer norm and with a shortcut."},
+    LayerName<UpSamplingLayer>{"up_sampling", "UpSampling2D",
                                "Enlarges the image by a whole factor, as Keras's UpSampling2D."},
-    LayerName<ConvTransposeLayer>{"conv_transpose",
+    LayerName<ConvTransposeLayer>{"conv_transpose", "Conv2DTranspose",
                                   "Transposed convolution, which enlarges the image."},
-    LayerName<PreluLayer>{"prelu", "ReLU with a slope below 0 that is trained."},
-    LayerName<SpatialDropoutLayer>{"spatial_dropout", "Sets random channels to zero in training."},
-    LayerName<DropPathLayer>{"drop_path",
+    LayerName<PreluLayer>{"prelu", "PReLU", "ReLU with a slope below 0 that is trained."},
+    LayerName<SpatialDropoutLayer>{"spatial_dropout", "SpatialDropout2D",
+                                   "Sets random channels to zero in training."},
+    LayerName<DropPathLayer>{"drop_path", "StochasticDepth",
                              "Sets random samples to zero in training (stochastic depth)."},
-    LayerName<LayerScaleLayer>{"layer_scale",
+    LayerName<LayerScaleLayer>{"layer_scale", "LayerScale",
                                "Multiplies each channel with a number that is trained."},
-    LayerName<GlobalResponseNormLayer>{"global_response_norm",
+    LayerName<GlobalResponseNormLayer>{"global_response_norm", "GlobalResponseNormalization",
                                        "Scales each channel by its share of the norms."},
-    LayerName<RepeatLayer>{"repeat", "Layers several times in a row."},
-    LayerName<ResidualLayer>{"residual", "Layers and a shortcut past them, added."}};
+    LayerName<RepeatLayer>{"repeat", "Repeat", "Layers several times in a row."},
+    LayerName<ResidualLayer>{"residual", "Residual", "Layers and a shortcut past them, added."}};
 
 template <class T>
 constexpr const LayerName<T>& kLayerName = std::get<LayerName<T>>(kLayerNames);
@@ -457,6 +474,12 @@ void fields(FieldVisitor& v, Layer& s) {
 const char* layer_key(const Layer& layer) {
   return std::visit([](const auto& kind) { return kLayerName<std::decay_t<decltype(kind)>>.key; },
                     layer.kind);
+}
+
+const char* keras_class(const Layer& layer) {
+  return std::visit(
+      [](const auto& kind) { return kLayerName<std::decay_t<decltype(kind)>>.keras_class; },
+      layer.kind);
 }
 
 }  // namespace trainer::config

@@ -308,6 +308,8 @@ struct Layer {
 };
 // Returns the key that names the kind of a layer: "conv".
 const char* layer_key(const Layer& layer);
+// Returns Keras's class of such a layer: "Conv2D".
+const char* keras_class(const Layer& layer);
 
 constexpr auto spellings(Initializer::Kind) {
   using enum Initializer::Kind;
