@@ -21,6 +21,14 @@ namespace {
 // Points of a curve.
 constexpr std::size_t kMaxStoredPoints = 1000;
 
+// Returns the first option that asks for something; "" if none does.
+std::string first_option(const results::DecisionOptions& options) {
+  if (options.calibrate) return "--calibrate";
+  if (options.curves) return "--curves";
+  if (!options.operating_point.empty()) return "--operating-point";
+  return options.abstain ? "--abstain" : "";
+}
+
 }  // namespace
 
 Decisions::Decisions(results::DecisionOptions options, const inference::OpenedModel& opened,
@@ -32,8 +40,8 @@ Decisions::Decisions(results::DecisionOptions options, const inference::OpenedMo
       evaluation_(std::move(evaluation)),
       split_(split),
       dataset_(dataset) {
-  if (options_.first().empty()) return;
-  inference::check_class_probabilities(opened_, engine_, dataset_, options_.first());
+  if (first_option(options_).empty()) return;
+  inference::check_class_probabilities(opened_, engine_, dataset_, first_option(options_));
   check_operating_point();
   if (split_ != Split::kValidation && !first_fitted().empty()) {
     validation_split_ = inference::open_validation(opened_, first_fitted());
@@ -66,14 +74,14 @@ void Decisions::check_operating_point() {
 
 engine::EvaluateOptions Decisions::evaluate_options() {
   engine::EvaluateOptions options = evaluation_;
-  if (!options_.first().empty()) {
+  if (!first_option(options_).empty()) {
     options.each_batch = inference::keep_scores(dataset_, engine_.replica().outputs(), scores_);
   }
   return options;
 }
 
 void Decisions::print(const DecisionOutput& output) {
-  if (options_.first().empty()) return;
+  if (first_option(options_).empty()) return;
   inference::check_scores(scores_, split_);
   if (options_.calibrate) calibrate(output);
   if (options_.curves) report_curves(output);

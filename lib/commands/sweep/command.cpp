@@ -7,7 +7,7 @@
 #include "commands/sweep/launchers.h"
 #include "results/pages/html.h"
 #include "results/sweeps/table.h"
-#include "results/sweeps/table_json.h"
+#include "results/write_json.h"
 
 namespace trainer::commands {
 namespace {
@@ -56,7 +56,7 @@ int execute(const SweepArguments& arguments, const Context& context) {
   results::write_tables(summary, plan.folder);
   results::write_report(results::sweep_report(summary), plan.folder / "report.html", plan.folder);
   if (arguments.json) {
-    context.out << results::table_json(summary) << std::endl;
+    results::print_json(summary, context.out);
   } else {
     context.out << '\n';
     results::print_summary(summary, plan.folder, context.terminal_width(), context.out);

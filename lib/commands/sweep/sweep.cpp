@@ -14,7 +14,7 @@
 #include "commands/sweep/child.h"
 #include "commands/sweep/eta.h"
 #include "results/read_json.h"
-#include "results/sweeps/table_json.h"
+#include "results/sweeps/table.h"
 #include "results/train_events.h"
 
 namespace trainer::commands {

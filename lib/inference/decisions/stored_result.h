@@ -10,7 +10,6 @@
 #include "inference/open_model/open_model.h"
 #include "results/decisions/stored.h"
 #include "results/read_json.h"
-#include "results/run_files/result_files.h"
 #include "results/write_json.h"
 
 namespace trainer::inference {

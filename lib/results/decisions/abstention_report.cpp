@@ -33,10 +33,8 @@ void add_row(Table& table, const std::string& samples, const Answers& answers) {
   table.add(
       {samples,
        concat(percent(answers.coverage()), " (", answers.answered, " of ", answers.samples, ")"),
-       answers.answered == 0 ? "-"
-                             : concat(percent(share(answers.wrong, answers.answered)), " (",
-                                      percent(interval.low), " to ", percent(interval.high), ", ",
-                                      answers.wrong, " of ", answers.answered, ")")});
+       rate_text(share(answers.wrong, answers.answered), interval, answers.wrong,
+                 answers.answered)});
 }
 
 }  // namespace
@@ -47,14 +45,9 @@ void fields(FieldVisitor& v, Answers& answers) {
   v("answered", answers.answered, kSamples, "Those that get a class.");
   v("wrong", answers.wrong, kSamples, "Those that get a wrong one.");
   v.derived("coverage", answers.coverage(), kShare, "The share that gets a class.");
-  const engine::Interval interval = engine::wilson(answers.wrong, answers.answered);
-  const auto list = [&](const char* key, double value, const char* meaning) {
-    v.derived(key, answers.answered == 0 ? std::nan("") : value, kShare, meaning);
-  };
-  list("error", share(answers.wrong, answers.answered),
-       "The share of the classes that is wrong; null without any.");
-  list("error_low", interval.low, "Lower end of its 95 % interval (Wilson).");
-  list("error_high", interval.high, "Upper end of its 95 % interval (Wilson).");
+  rate_fields(v, "error", share(answers.wrong, answers.answered),
+              engine::wilson(answers.wrong, answers.answered), answers.answered,
+              "The share of the classes that is wrong; null without any.");
 }
 
 void fields(FieldVisitor& v, AbstentionReport& report) {

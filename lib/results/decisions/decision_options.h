@@ -12,9 +12,6 @@ struct DecisionOptions {
   std::string operating_point;    // a criterion; none when empty
   std::optional<double> abstain;  // the share of wrong predictions that is allowed
   std::string positive_class;  // used by curves and operating point; the second of two when empty
-
-  // Returns the first option that asks for something; "" if none does.
-  std::string first() const;
 };
 
 }  // namespace trainer::results

@@ -11,13 +11,6 @@
 namespace trainer::results {
 namespace {
 
-std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
-                      std::int64_t whole) {
-  if (whole == 0) return "-";
-  return concat(percent(rate), " (", percent(interval.low), " to ", percent(interval.high), ", ",
-                part, " of ", whole, ")");
-}
-
 std::vector<std::string> rate_cells(const std::string& samples,
                                     const engine::OperatingCounts& counts) {
   return {samples,
@@ -27,28 +20,35 @@ std::vector<std::string> rate_cells(const std::string& samples,
                     counts.true_negatives + counts.false_positives)};
 }
 
-// Lists a rate with its interval, which are null without samples to measure it on.
+}  // namespace
+
+std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
+                      std::int64_t whole) {
+  if (whole == 0) return "-";
+  return concat(percent(rate), " (", percent(interval.low), " to ", percent(interval.high), ", ",
+                part, " of ", whole, ")");
+}
+
 void rate_fields(FieldVisitor& v, const std::string& name, double rate,
-                 const engine::Interval& interval, std::int64_t whole) {
-  const auto list = [&](const std::string& key, double value, const char* meaning) {
-    v.derived(key.c_str(), whole == 0 ? std::nan("") : value, kShare, meaning);
+                 const engine::Interval& interval, std::int64_t whole, const char* meaning) {
+  const auto list = [&](const std::string& key, double value, const char* text) {
+    v.derived(key.c_str(), whole == 0 ? std::nan("") : value, kShare, text);
   };
-  list(name, rate, "The share of the samples; null without any.");
+  list(name, rate, meaning);
   list(name + "_low", interval.low, "Lower end of its 95 % interval (Wilson).");
   list(name + "_high", interval.high, "Upper end of its 95 % interval (Wilson).");
 }
-
-}  // namespace
 
 void fields(FieldVisitor& v, engine::OperatingCounts& counts) {
   v("true_positives", counts.true_positives, kSamples, "Positive samples that are called so.");
   v("false_negatives", counts.false_negatives, kSamples, "Positive samples that are not.");
   v("true_negatives", counts.true_negatives, kSamples, "Negative samples that are called so.");
   v("false_positives", counts.false_positives, kSamples, "Negative samples that are not.");
+  constexpr char kMeaning[] = "The share of the samples; null without any.";
   rate_fields(v, "sensitivity", counts.sensitivity(), counts.sensitivity_interval(),
-              counts.positives());
+              counts.positives(), kMeaning);
   rate_fields(v, "specificity", counts.specificity(), counts.specificity_interval(),
-              counts.negatives());
+              counts.negatives(), kMeaning);
 }
 
 void threshold_fields(FieldVisitor& v, MeasuredThreshold& threshold) {

@@ -18,6 +18,12 @@ namespace trainer::results {
 // Reads the criterion of the command line. Throws ConfigError, with the forms that it has.
 engine::OperatingCriterion read_operating_criterion(const std::string& text);
 
+// Returns a rate with its interval and counts, or "-" without samples to measure it on.
+std::string rate_text(double rate, const engine::Interval& interval, std::int64_t part,
+                      std::int64_t whole);
+// Lists a rate with its interval, which are null without samples to measure it on.
+void rate_fields(FieldVisitor& v, const std::string& name, double rate,
+                 const engine::Interval& interval, std::int64_t whole, const char* meaning);
 // The counts, and the rates with their 95 % intervals.
 void fields(FieldVisitor& v, engine::OperatingCounts& counts);
 

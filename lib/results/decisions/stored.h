@@ -12,6 +12,13 @@
 
 namespace trainer::results {
 
+// The files of a run folder.
+inline constexpr const char* kCalibrationFile = "calibration.json";  // `evaluate --calibrate`
+inline constexpr const char* kOperatingPointFile = "operating_point.json";  // and its option
+inline constexpr const char* kCurvesFile = "curves.json";                   // `evaluate --curves`
+inline constexpr const char* kAbstentionFile = "abstention.json";           // `evaluate --abstain`
+inline constexpr const char* kThresholdsFile = "thresholds.json";  // `evaluate --thresholds`
+
 // The content of operating_point.json.
 using OperatingPoint = std::variant<OperatingReport, CostReport>;
 

@@ -11,7 +11,6 @@
 #include "results/evaluation/evaluation_report.h"
 #include "results/pages/sections.h"
 #include "results/read_json.h"
-#include "results/run_files/result_files.h"
 
 namespace trainer::results {
 namespace {

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/formats/csv.h"
 #include "base/text.h"
-#include "results/sweeps/table_json.h"
+#include "results/write_json.h"
 
 namespace trainer::results {
 namespace {
@@ -186,7 +186,7 @@ std::string table_markdown(const Summary& summary) {
 
 void write_tables(const Summary& summary, const Path& folder) {
   write_file_atomic(folder / "table.csv", table_csv(summary));
-  write_file_atomic(folder / "table.json", table_json(summary) + "\n");
+  write_file_atomic(folder / "table.json", to_line(summary));
   write_file_atomic(folder / "table.md", table_markdown(summary));
 }
 

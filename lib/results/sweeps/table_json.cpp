@@ -1,7 +1,4 @@
-#include "results/sweeps/table_json.h"
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/formats/json.h"
 #include "results/sweeps/table.h"
@@ -9,6 +6,21 @@
 
 namespace trainer::results {
 namespace {
+
+struct SweepRow {
+  SummaryRow row;
+  std::vector<std::string> columns;  // the keys of choose_columns()
+};
+
+// A point that is over. What it does not have is empty.
+struct SweepPoint {
+  std::string name, state;
+  std::vector<std::pair<std::string, std::string>> values;
+  std::optional<int> code;
+  std::optional<std::string> message;
+  std::optional<double> images_per_second, total_seconds, accuracy;
+  std::string checkpoint;
+};
 
 SweepPoint make_point(const PointState& state, ScoredCheckpoint checkpoint) {
   SweepPoint point;
@@ -28,8 +40,6 @@ SweepPoint make_point(const PointState& state, ScoredCheckpoint checkpoint) {
   }
   return point;
 }
-
-}  // namespace
 
 void fields(FieldVisitor& v, SweepRow& row) {
   v("values", row.row.values, "The values of the config, by key.");
@@ -56,15 +66,10 @@ void fields(FieldVisitor& v, SweepPoint& point) {
   v.when_present("checkpoint", point.checkpoint, "That of the accuracy: best or last.");
 }
 
-void fields(FieldVisitor& v, SweepTable& table) {
-  v.event("sweep");
-  v("name", table.name, "The name of the sweep.");
-  v("rows", table.rows, "The combinations of values, each over its seeds.");
-  v("points", table.points, "The runs.");
-  v.when_present("wanted_accuracy", table.wanted_accuracy, kShare, "That of --to-accuracy.");
-  v.when_present("cheapest", table.cheapest,
-                 "The combination that reaches it for the least money or time; null if none does.");
-}
+struct PointEvent {
+  SweepPoint point;
+  std::optional<double> eta_seconds;
+};
 
 void fields(FieldVisitor& v, PointEvent& event) {
   v.event("point");
@@ -72,19 +77,29 @@ void fields(FieldVisitor& v, PointEvent& event) {
   v.when_present("eta_seconds", event.eta_seconds, kSeconds, "Time to the end of the sweep.");
 }
 
-std::string table_json(const Summary& summary) {
-  SweepTable table{summary.name, {}, {}, summary.wanted_accuracy, {}};
+}  // namespace
+
+void fields(FieldVisitor& v, Summary& summary) {
   std::vector<std::string> columns;
   for (const Column& column : choose_columns(summary)) columns.push_back(column.key);
-  for (const SummaryRow& row : summary.rows) table.rows.push_back({row, columns});
+  std::vector<SweepRow> rows;
+  for (const SummaryRow& row : summary.rows) rows.push_back({row, columns});
+  std::vector<SweepPoint> points;
   for (const PointState& point : summary.points) {
-    table.points.push_back(make_point(point, summary.checkpoint));
+    points.push_back(make_point(point, summary.checkpoint));
   }
-  if (summary.wanted_accuracy) table.cheapest.emplace();
-  if (const auto& best = summary.best_to_accuracy; best && table.cheapest) {
-    *table.cheapest = make_label(summary, summary.rows[best->row]);
+  std::optional<std::optional<std::string>> cheapest;  // set if an accuracy is wanted
+  if (summary.wanted_accuracy) cheapest.emplace();
+  if (const auto& best = summary.best_to_accuracy; best && cheapest) {
+    *cheapest = make_label(summary, summary.rows[best->row]);
   }
-  return to_json_line(to_json(table));
+  v.event("sweep");
+  v("name", summary.name, "The name of the sweep.");
+  v("rows", rows, "The combinations of values, each over its seeds.");
+  v("points", points, "The runs.");
+  v.when_present("wanted_accuracy", summary.wanted_accuracy, kShare, "That of --to-accuracy.");
+  v.when_present("cheapest", cheapest,
+                 "The combination that reaches it for the least money or time; null if none does.");
 }
 
 std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,

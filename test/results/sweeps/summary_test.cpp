@@ -8,7 +8,7 @@
 #include "engine/metrics/metrics.h"
 #include "results/sweeps/support.h"
 #include "results/sweeps/table.h"
-#include "results/sweeps/table_json.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 
 namespace trainer::results {
@@ -157,7 +157,7 @@ TEST_CASE("summarize takes accuracy and loss of the best checkpoint of the score
   CHECK(best.rows.front().accuracy->low == doctest::Approx(engine::wilson(45, 100).low));
   CHECK(best.scored == "Accuracy and loss: test, best checkpoints (test/accuracy).");
   CHECK(contains(table_markdown(best), best.scored));
-  CHECK(nlohmann::json::parse(table_json(best))["points"][0]["checkpoint"] == "best");
+  CHECK(nlohmann::json::parse(to_line(best))["points"][0]["checkpoint"] == "best");
 
   // The metrics of the test split are those of the last parameters alone.
   const Summary last = summary_with("validation/accuracy");
@@ -165,7 +165,7 @@ TEST_CASE("summarize takes accuracy and loss of the best checkpoint of the score
   CHECK(last.scored ==
         "Accuracy and loss: test, last checkpoints; `trainer evaluate` takes the best one of a "
         "point.");
-  CHECK(nlohmann::json::parse(table_json(last))["points"][0]["checkpoint"] == "last");
+  CHECK(nlohmann::json::parse(to_line(last))["points"][0]["checkpoint"] == "last");
 }
 
 TEST_CASE("summarize takes the last checkpoints of all runs if one run has no best checkpoint") {
@@ -181,7 +181,7 @@ TEST_CASE("summarize takes the last checkpoints of all runs if one run has no be
   CHECK(summary.scored ==
         "Accuracy and loss: test, last checkpoints, because 1 of 3 runs have no best checkpoint "
         "of test.");
-  const auto table = nlohmann::json::parse(table_json(summary));
+  const auto table = nlohmann::json::parse(to_line(summary));
   for (const auto& point : table["points"]) {
     CHECK(point["checkpoint"] == "last");
     CHECK(point["accuracy"] == doctest::Approx(0.9));
@@ -232,7 +232,7 @@ TEST_CASE("collect: a point with damaged files is named, and the others are summ
   CHECK(contains(out.str(), "damaged: batch_size=128: "));
   CHECK(contains(out.str(), "metrics.csv:2: has 1 fields"));
   CHECK_FALSE(contains(out.str(), "errors.log"));
-  const auto json = nlohmann::json::parse(table_json(summary));
+  const auto json = nlohmann::json::parse(to_line(summary));
   CHECK(json["points"][0]["state"] == "damaged");
   CHECK(json["points"][0]["code"] == 3);
   // A run that goes on is not damaged.
@@ -274,7 +274,7 @@ TEST_CASE("accuracy_sentence names the fastest point if only some points have pr
   CHECK(accuracy_sentence(summary) ==
         "gpus=2 reaches an accuracy of 90.00 % fastest (some points have no run.price_per_hour), "
         "in 5.0 s.");
-  CHECK(nlohmann::json::parse(table_json(summary))["cheapest"] == "gpus=2");
+  CHECK(nlohmann::json::parse(to_line(summary))["cheapest"] == "gpus=2");
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "results/sweeps/support.h"
-#include "results/sweeps/table_json.h"
+#include "results/write_json.h"
 #include "support/contains.h"
 
 namespace trainer::results {
@@ -17,7 +17,7 @@ using test::FakeRun;
 using test::FakeSweep;
 using test::make_run;
 
-TEST_CASE("table_csv and table_markdown and table_json have the same values") {
+TEST_CASE("table_csv and table_markdown and to_line have the same values") {
   const FakeSweep sweep({"parallel.gpus=1,2"});
   sweep.write("gpus=1", make_run(1, 0.5));
   const Summary summary = sweep.summary();
@@ -33,7 +33,7 @@ TEST_CASE("table_csv and table_markdown and table_json have the same values") {
   CHECK(markdown.starts_with("| gpus | accuracy | 95 % interval | loss | images/s |"));
   CHECK(contains(markdown, "| 0.2500 | 64.0 | 2.00 |"));
   CHECK(contains(markdown, "\nBest: gpus=1, accuracy 90.00 % ("));
-  const auto json = nlohmann::json::parse(table_json(summary));
+  const auto json = nlohmann::json::parse(to_line(summary));
   CHECK(json["rows"][0]["images_per_second"] == 64);
   CHECK(json["rows"][1]["images_per_second"].is_null());
   CHECK(json["points"][0]["accuracy"] == 0.9);
