@@ -72,10 +72,8 @@ std::string read_holder(int fd) {
 // Returns whether the lock on a file keeps other open files of it out. Some file systems grant
 // every lock.
 bool keeps_others_out(const Path& path) {
-  const int other = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  const bool is_granted = other >= 0 && ::flock(other, LOCK_EX | LOCK_NB) == 0;
-  if (other >= 0) ::close(other);
-  return !is_granted;
+  const Descriptor other(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  return !other || ::flock(other.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 }  // namespace
@@ -94,18 +92,17 @@ RunLock::RunLock(const Path& run) {
                     "folder with --run-dir");
   }
   // The lock must not be a link, because its target would be emptied.
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd_ < 0) {
+  file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!file_) {
     throw DataError(path, errno == ELOOP ? "is a link, which is not followed; remove it"
                                          : concat("cannot open: ", describe_system_error(errno)));
   }
-  const int code = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  const int code = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   const bool lacks_locks = code == 0 ? !keeps_others_out(path) : is_unsupported(code);
   if (code != 0 || lacks_locks) {
-    std::string holder = read_holder(fd_);
+    std::string holder = read_holder(file_.get());
     // A process of another host does not count: it may have been killed.
     if (code == EWOULDBLOCK || (lacks_locks && find_holder_state(holder) == HolderState::kLiving)) {
-      ::close(fd_);
       if (holder.empty()) holder = "another process";
       const std::string remedy = lacks_locks
                                      ? concat("; if that process does not use this folder, remove ",
@@ -114,10 +111,7 @@ RunLock::RunLock(const Path& run) {
       throw Error(kExitConfig, name, ": the run folder is in use by ", printable(holder),
                   "; wait for it to end, stop it, or choose another folder with --run-dir", remedy);
     }
-    if (!lacks_locks) {
-      ::close(fd_);
-      throw DataError(path, "cannot lock: " + describe_system_error(code));
-    }
+    if (!lacks_locks) throw DataError(path, "cannot lock: " + describe_system_error(code));
     warning_ = concat(name, ": this file system has no file locks (",
                       code == 0 ? "it grants every lock" : describe_system_error(code),
                       "), so that processes on two machines could write this folder at the same "
@@ -125,19 +119,16 @@ RunLock::RunLock(const Path& run) {
                       "--run-dir");
   }
   const std::string text = concat("process ", ::getpid(), " on ", host_name(), "\n");
-  if (::ftruncate(fd_, 0) != 0 ||
-      ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    const int error_code = errno;
-    ::close(fd_);
-    throw DataError(path, "cannot write: " + describe_system_error(error_code));
+  if (::ftruncate(file_.get(), 0) != 0 ||
+      ::pwrite(file_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    throw DataError(path, "cannot write: " + describe_system_error(errno));
   }
 }
 
 RunLock::~RunLock() {
-  if (::ftruncate(fd_, 0) != 0) {
+  if (::ftruncate(file_.get(), 0) != 0) {
     // Only the text for messages is left behind.
   }
-  ::close(fd_);
 }
 
 // Does not try the lock, because holding it for a moment could make the start of a run fail.

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/files/descriptor.h"
 #include "base/files/files.h"
 
 namespace trainer::checkpoint {
@@ -14,14 +15,12 @@ class RunLock {
  public:
   explicit RunLock(const Path& run);
   ~RunLock();
-  RunLock(const RunLock&) = delete;
-  RunLock& operator=(const RunLock&) = delete;
 
   // Returns a warning for the user if the file system has no locks, else "".
   const std::string& warning() const { return warning_; }
 
  private:
-  int fd_ = -1;
+  Descriptor file_;
   std::string warning_;
 };
 

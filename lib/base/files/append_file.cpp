@@ -16,18 +16,11 @@ namespace {
 
 // Writes `text` and removes the written part from it. Returns 0 or the error number.
 int write_pending(int fd, std::string& text) {
-  std::size_t done = 0;
-  int error = 0;
-  while (done < text.size() && error == 0) {
-    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
-    if (put >= 0) {
-      done += put;
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
-  text.erase(0, done);
-  return error;
+  const Moved written = move_all(text.size(), [&](std::size_t done) {
+    return ::write(fd, text.data() + done, text.size() - done);
+  });
+  text.erase(0, written.bytes);
+  return written.error;
 }
 
 }  // namespace

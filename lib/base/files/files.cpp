@@ -41,6 +41,10 @@ std::string name_of(const Path& path) { return printable(path.string()); }
   throw DataError(name_of(path), message);
 }
 
+[[noreturn]] void fail_with(const Path& path, const char* what, int error) {
+  throw DataError(name_of(path), what, describe_system_error(error));
+}
+
 void expect_regular(const Path& path, const struct stat& info) {
   if (S_ISREG(info.st_mode)) return;
   const char* kind = S_ISDIR(info.st_mode)    ? "folder"
@@ -61,15 +65,10 @@ std::size_t read_start(const Path& path, std::size_t max_bytes,
   expect_regular(path, info);
   const std::size_t size = std::min<std::size_t>(max_bytes, info.st_size);
   std::uint8_t* memory = allocate(size);
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t got = ::read(file.get(), memory + done, size - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw DataError(name_of(path), "cannot read: " + reason());
-    if (got == 0) break;
-    done += got;
-  }
-  return done;
+  const Moved read = move_all(
+      size, [&](std::size_t done) { return ::read(file.get(), memory + done, size - done); });
+  if (read.error != 0) fail_with(path, "cannot read: ", read.error);
+  return read.bytes;
 }
 
 template <class Content>
@@ -85,23 +84,10 @@ Content read_all(const Path& path,
 }
 
 constexpr const char* kTemporaryMark = ".tmp.";
+constexpr const char* kNotSynced = "cannot sync to the disk: ";
 
 Path parent_folder(const Path& path) {
   return path.has_parent_path() ? path.parent_path() : Path(".");
-}
-
-void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) {
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t put = ::write(fd, content.data() + done, content.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw DataError(name_of(path), "cannot write: " + reason());
-    done += put;
-  }
-}
-
-[[noreturn]] void fail_to_sync(const Path& path, int error) {
-  throw DataError(name_of(path), "cannot sync to the disk: " + describe_system_error(error));
 }
 
 bool process_exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
@@ -207,10 +193,17 @@ std::size_t read_file(const Path& path, const std::function<std::uint8_t*(std::s
 }
 Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Bytes>(path, size); }
 
+Descriptor open_regular_file(const Path& path) {
+  check_regular_file(path);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) fail_to_open(path);
+  return file;
+}
+
 void sync_path(const Path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const int error = file ? sync_descriptor(file.get()) : errno;
-  if (error != 0) fail_to_sync(path, error);
+  if (error != 0) fail_with(path, kNotSynced, error);
 }
 
 void check_regular_file(const Path& path) {
@@ -280,12 +273,15 @@ AtomicFileWriter::~AtomicFileWriter() {
 }
 
 void AtomicFileWriter::write(std::span<const std::uint8_t> content) {
-  write_all(fd_, content, path_);
+  const Moved written = move_all(content.size(), [&](std::size_t done) {
+    return ::write(fd_, content.data() + done, content.size() - done);
+  });
+  if (written.error != 0) fail_with(path_, "cannot write: ", written.error);
 }
 
 void AtomicFileWriter::commit() {
   if (!is_regular_) return;
-  if (const int error = sync_descriptor(fd_); error != 0) fail_to_sync(path_, error);
+  if (const int error = sync_descriptor(fd_); error != 0) fail_with(path_, kNotSynced, error);
   if (!is_named_) {
     ::unlink(temporary_.c_str());  // may be left by a killed process with the same number
     if (::linkat(AT_FDCWD, link_source(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
@@ -363,10 +359,7 @@ std::string hash_file(int descriptor, const Path& path, Digest::Algorithm algori
 }
 
 std::string hash_file(const Path& path, Digest::Algorithm algorithm) {
-  check_regular_file(path);
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) fail_to_open(path);
-  return hash_file(file.get(), path, algorithm);
+  return hash_file(open_regular_file(path).get(), path, algorithm);
 }
 
 std::string sha256(std::span<const std::uint8_t> bytes) {

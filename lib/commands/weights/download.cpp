@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/system_error.h"
 #include "http/client.h"
 
@@ -27,9 +28,6 @@ class PartFile {
   // Opens it, and makes it if there is none. Throws DataError, also if another process has it or it
   // is a link.
   explicit PartFile(const Path& file);
-  ~PartFile();
-  PartFile(const PartFile&) = delete;
-  PartFile& operator=(const PartFile&) = delete;
 
   const Path& path() const { return path_; }
   std::int64_t bytes() const;
@@ -46,25 +44,24 @@ class PartFile {
 
  private:
   Path path_;
-  int descriptor_ = -1;
+  Descriptor file_;
 };
 
 PartFile::PartFile(const Path& file)
     : path_(file.parent_path() / concat(".", file.filename().string(), ".part")) {
   for (;;) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno == ELOOP) {
+    file_ = Descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file_ && errno == ELOOP) {
       throw DataError(path_.string(),
                       "is a link, through which a download is not written; remove it");
     }
-    if (descriptor_ < 0) {
+    if (!file_) {
       throw DataError(path_.string(), "cannot be written: ", describe_system_error(errno),
                       "; name a folder that can be written in the "
                       "environment variable WEIGHTS_DIR");
     }
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && !is_unsupported(errno)) {
+    if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && !is_unsupported(errno)) {
       const int code = errno;
-      ::close(descriptor_);
       throw DataError(path_.string(),
                       code == EWOULDBLOCK
                           ? "another process downloads this file; wait until it has finished"
@@ -72,46 +69,38 @@ PartFile::PartFile(const Path& file)
     }
     // The process that held the lock may have renamed or removed the file.
     struct stat opened = {}, named = {};
-    if (::fstat(descriptor_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+    if (::fstat(file_.get(), &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev) {
       return;
     }
-    ::close(descriptor_);
   }
 }
 
-PartFile::~PartFile() { ::close(descriptor_); }
-
 std::int64_t PartFile::bytes() const {
   struct stat status = {};
-  return ::fstat(descriptor_, &status) == 0 ? status.st_size : 0;
+  return ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
 }
 
 std::string PartFile::start(std::size_t count) const {
   std::string text(count, '\0');
-  const ssize_t found = ::pread(descriptor_, text.data(), count, 0);
+  const ssize_t found = ::pread(file_.get(), text.data(), count, 0);
   text.resize(std::max<ssize_t>(0, found));
   return text;
 }
 
 std::string PartFile::digest(Digest::Algorithm algorithm) const {
-  return hash_file(descriptor_, path_, algorithm);
+  return hash_file(file_.get(), path_, algorithm);
 }
 
 int PartFile::append(const char* data, std::size_t count) {
-  ::lseek(descriptor_, 0, SEEK_END);
-  while (count > 0) {
-    const ssize_t written = ::write(descriptor_, data, count);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    data += written;
-    count -= static_cast<std::size_t>(written);
-  }
-  return 0;
+  ::lseek(file_.get(), 0, SEEK_END);
+  const Moved written = move_all(
+      count, [&](std::size_t done) { return ::write(file_.get(), data + done, count - done); });
+  return written.error;
 }
 
 void PartFile::clear() {
-  if (::ftruncate(descriptor_, 0) != 0) {
+  if (::ftruncate(file_.get(), 0) != 0) {
     throw DataError(path_.string(), "cannot be emptied: " + describe_system_error(errno));
   }
 }

@@ -20,31 +20,21 @@ std::uint64_t make_mark(std::span<const std::uint8_t> bytes) {
   return std::uint64_t{crc32c(bytes)} | std::uint64_t{1} << 32;
 }
 
-// Calls move(bytes done, bytes left) until all bytes are moved. Returns false on an error or at the
-// end of the file.
-template <class Move>
-bool move_all(std::size_t count, const Move& move) {
-  for (std::size_t done = 0; done < count;) {
-    const ssize_t moved = move(done, count - done);
-    if (moved < 0 && errno == EINTR) continue;
-    if (moved <= 0) return false;
-    done += moved;
-  }
-  return true;
-}
-
 // Reads, as an access to a mapping of a file that was cut meanwhile would end the process.
 bool read_at(int file, std::size_t offset, void* to, std::size_t count) {
-  return move_all(count, [&](std::size_t done, std::size_t left) {
-    return ::pread(file, static_cast<char*>(to) + done, left, static_cast<off_t>(offset + done));
+  const Moved read = move_all(count, [&](std::size_t done) {
+    return ::pread(file, static_cast<char*>(to) + done, count - done,
+                   static_cast<off_t>(offset + done));
   });
+  return read.bytes == count;
 }
 
 bool write_at(int file, std::size_t offset, const void* from, std::size_t count) {
-  return move_all(count, [&](std::size_t done, std::size_t left) {
-    return ::pwrite(file, static_cast<const char*>(from) + done, left,
+  const Moved written = move_all(count, [&](std::size_t done) {
+    return ::pwrite(file, static_cast<const char*>(from) + done, count - done,
                     static_cast<off_t>(offset + done));
   });
+  return written.bytes == count;
 }
 
 }  // namespace
