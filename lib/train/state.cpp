@@ -56,38 +56,46 @@ std::string changed_data(const std::string& was, const std::string& now) {
   return "training data: other files, labels or way of preparing them (size, division, mixing)";
 }
 
-[[noreturn]] void fail_to_read(const std::string& path,
-                               const checkpoint::Metadata::value_type& entry,
-                               std::string_view expected) {
-  throw DataError(path, "\"", entry.first, "\" is \"", printable(entry.second), "\", expected ",
-                  expected, ": the checkpoint is damaged");
-}
+// Reads the entries of a checkpoint. Throws DataError for an entry of another form.
+class Entries {
+ public:
+  // `path` names the checkpoint in messages.
+  Entries(const checkpoint::Metadata& metadata, const std::string& path)
+      : metadata_(metadata), path_(path) {}
 
-template <class Number>
-Number number(const checkpoint::Metadata& metadata, const std::string& key,
-              const std::string& path) {
-  const auto found = metadata.find(key);
-  Number value{};
-  if (found == metadata.end())
-    throw DataError(path, "lacks \"" + key + "\": not a checkpoint of a run");
-  const std::string& text = found->second;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    fail_to_read(path, *found, "a number");
+  // Returns null if there is no such entry.
+  const std::string* find(const std::string& key) const {
+    const auto found = metadata_.find(key);
+    return found == metadata_.end() ? nullptr : &found->second;
   }
-  return value;
-}
+  bool has(const std::string& key) const { return metadata_.contains(key); }
+  template <class Number>
+  Number number(const std::string& key) const {
+    const std::string* text = find(key);
+    if (text == nullptr) throw DataError(path_, "lacks \"" + key + "\": not a checkpoint of a run");
+    Number value{};
+    const char* const last = text->data() + text->size();
+    const auto [end, error] = std::from_chars(text->data(), last, value);
+    if (error != std::errc() || end != last) fail(key, "a number");
+    return value;
+  }
+  // Returns a number of steps or evaluations, which is at least `least` and does not overflow sums.
+  std::int64_t count(const std::string& key, std::int64_t least = 0) const {
+    constexpr std::int64_t kMax = std::int64_t{1} << 53;
+    const auto value = number<std::int64_t>(key);
+    if (value >= least && value <= kMax) return value;
+    throw DataError(path_, "\"", key, "\" is ", value, ", expected a number from ", least,
+                    " to 2^53: the checkpoint is damaged");
+  }
+  [[noreturn]] void fail(const std::string& key, std::string_view expected) const {
+    throw DataError(path_, "\"", key, "\" is \"", printable(*find(key)), "\", expected ", expected,
+                    ": the checkpoint is damaged");
+  }
 
-// Returns a number of steps or evaluations. Throws DataError for one that is less than `least` or
-// that could overflow sums.
-std::int64_t count_in(const checkpoint::Metadata& metadata, const std::string& key,
-                      const std::string& path, std::int64_t least = 0) {
-  constexpr std::int64_t kMax = std::int64_t{1} << 53;
-  const auto value = number<std::int64_t>(metadata, key, path);
-  if (value >= least && value <= kMax) return value;
-  throw DataError(path, "\"", key, "\" is ", value, ", expected a number from ", least,
-                  " to 2^53: the checkpoint is damaged");
-}
+ private:
+  const checkpoint::Metadata& metadata_;
+  const std::string& path_;
+};
 
 void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
   metadata["plateau_factor"] = significant(plateau.factor, 17);
@@ -98,16 +106,14 @@ void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
 }
 
 // Returns the initial state if the run had another schedule before.
-PlateauState read_plateau(const checkpoint::Metadata& metadata, const std::string& path) {
+PlateauState read_plateau(const Entries& entries) {
   PlateauState plateau;
-  if (!metadata.contains("plateau_factor")) return plateau;
-  plateau.factor = number<double>(metadata, "plateau_factor", path);
-  if (metadata.contains("plateau_best")) {
-    plateau.best = number<double>(metadata, "plateau_best", path);
-  }
-  plateau.waited = count_in(metadata, "plateau_waited", path);
-  plateau.cooldown = count_in(metadata, "plateau_cooldown", path);
-  plateau.counted = count_in(metadata, "plateau_counted", path, -1);
+  if (!entries.has("plateau_factor")) return plateau;
+  plateau.factor = entries.number<double>("plateau_factor");
+  if (entries.has("plateau_best")) plateau.best = entries.number<double>("plateau_best");
+  plateau.waited = entries.count("plateau_waited");
+  plateau.cooldown = entries.count("plateau_cooldown");
+  plateau.counted = entries.count("plateau_counted", -1);
   return plateau;
 }
 
@@ -186,22 +192,20 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const TrainingPlan& plan,
                        const std::string& path, const Path& run) {
+  const Entries entries(metadata, path);
   RunState state;
-  state.step = read_step(metadata, path);
-  state.recorded_step = metadata.contains(kRecordedStep)
-                            ? std::min(count_in(metadata, kRecordedStep, path), state.step)
-                            : state.step;
+  state.step = state.recorded_step = read_step(metadata, path);
+  if (entries.has(kRecordedStep)) {
+    state.recorded_step = std::min(entries.count(kRecordedStep), state.step);
+  }
   for (const char* key : {kTrainingData, kFirstData}) {
-    if (const auto found = metadata.find(key); found != metadata.end()) {
-      state.first_data = found->second;
-    }
+    if (const std::string* data_then = entries.find(key)) state.first_data = *data_then;
   }
   std::string problems;
   const auto compare = [&](const std::string& key, const std::string& now) {
-    const auto found = metadata.find(key);
+    const std::string* found = entries.find(key);
     // Checkpoints without the key were written before it could be chosen.
-    const std::string otherwise = key == keys::kShard ? "sample" : "";
-    const std::string was = found == metadata.end() ? otherwise : found->second;
+    const std::string was = found != nullptr ? *found : key == keys::kShard ? "sample" : "";
     if (was == now || (key == kTrainingData && state.first_data == now)) return;
     problems += key == kTrainingData ? "\n  " + changed_data(was, now)
                                      : concat("\n  ", key, " was ", was, ", is ", now);
@@ -225,24 +229,22 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   }
   const std::optional<config::Config> before = read_config(metadata);
   const bool keeps_best = !before || before->run.best == config.run.best;
-  if (metadata.contains("best") && keeps_best) {
-    state.best = number<double>(metadata, "best", path);
-    state.best_step = count_in(metadata, "best_step", path);
+  if (entries.has("best") && keeps_best) {
+    state.best = entries.number<double>("best");
+    state.best_step = entries.count("best_step");
   }
-  if (metadata.contains("loss_scale")) {
-    state.loss_scale = {static_cast<float>(number<double>(metadata, "loss_scale", path)),
-                        number<std::uint32_t>(metadata, "loss_scale_good_updates", path)};
+  if (entries.has("loss_scale")) {
+    state.loss_scale = {static_cast<float>(entries.number<double>("loss_scale")),
+                        entries.number<std::uint32_t>("loss_scale_good_updates")};
   }
   if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
-    state.plateau = read_plateau(metadata, path);
+    state.plateau = read_plateau(entries);
     if (before && plateau_metric(*before) != plateau_metric(config)) {
       const double factor = state.plateau->factor;
       state.plateau.emplace().factor = factor;
     }
   }
-  if (metadata.contains("restored_step")) {
-    state.restored_step = count_in(metadata, "restored_step", path);
-  }
+  if (entries.has("restored_step")) state.restored_step = entries.count("restored_step");
   state.evaluation_due = metadata.contains("evaluation_due");
   // A user who removes early_stop or stop_at from the config wants the run to continue.
   const bool may_stop = config.train.early_stop || config.train.stop_at;
@@ -255,58 +257,67 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
 }
 
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config) {
+  Changes changes;
   const std::optional<config::Config> before = read_config(metadata);
-  return before ? changes_between(*before, config) : Changes{};
+  if (!before) return changes;
+  for (const config::Change& change : config::resume_changes(*before, config)) {
+    const bool is_error = change.severity == config::Change::Severity::kError;
+    (is_error ? changes.errors : changes.warnings)
+        .push_back(concat(change.key, " was ", change.before, ", is ", change.now));
+  }
+  return changes;
 }
 
 std::int64_t read_step(const checkpoint::Metadata& metadata, const std::string& path) {
-  return count_in(metadata, "step", path);
+  return Entries(metadata, path).count("step");
 }
 
 std::size_t read_stage(const checkpoint::Metadata& metadata, const std::string& path) {
-  return metadata.contains("freeze_stage") ? number<std::size_t>(metadata, "freeze_stage", path)
-                                           : 0;
+  const Entries entries(metadata, path);
+  return entries.has("freeze_stage") ? entries.number<std::size_t>("freeze_stage") : 0;
 }
 
 RunLength read_length(const checkpoint::Metadata& metadata, const std::string& path) {
-  return {count_in(metadata, "total_steps", path), count_in(metadata, "steps_per_epoch", path, 1),
+  const Entries entries(metadata, path);
+  return {entries.count("total_steps"), entries.count("steps_per_epoch", 1),
           metadata.contains("stopped")};
 }
 
 std::optional<Shape> read_image_shape(const checkpoint::Metadata& metadata,
                                       const std::string& path) {
   constexpr std::int64_t kMaxSize = 1 << 20;  // of a dimension, so that products do not overflow
-  const auto found = metadata.find("image_shape");
-  if (found == metadata.end()) return std::nullopt;
+  const Entries entries(metadata, path);
+  const std::string* text = entries.find("image_shape");
+  if (text == nullptr) return std::nullopt;
   std::vector<std::int64_t> dims;
-  for (const std::string& word : split_text(found->second, ' ')) {
+  for (const std::string& word : split_text(*text, ' ')) {
     const std::optional<std::int64_t> dim = parse_integer(word);
     if (dim && *dim > 0 && *dim <= kMaxSize) dims.push_back(*dim);
   }
-  if (dims.size() != 3 || join_dims(Shape(dims)) != found->second) {
-    fail_to_read(path, *found, "the height, width and number of channels of an image");
+  if (dims.size() != 3 || join_dims(Shape(dims)) != *text) {
+    entries.fail("image_shape", "the height, width and number of channels of an image");
   }
   return Shape(dims);
 }
 
 std::optional<DType> read_image_type(const checkpoint::Metadata& metadata,
                                      const std::string& path) {
-  const auto found = metadata.find("image_type");
-  if (found == metadata.end()) return std::nullopt;
+  const Entries entries(metadata, path);
+  const std::string* text = entries.find("image_type");
+  if (text == nullptr) return std::nullopt;
   for (const DType type : {DType::kUInt8, DType::kFloat32}) {
-    if (found->second == to_string(type)) return type;
+    if (*text == to_string(type)) return type;
   }
-  fail_to_read(path, *found, "uint8 or float32");
+  entries.fail("image_type", "uint8 or float32");
 }
 
 std::optional<bool> read_label_is_index(const checkpoint::Metadata& metadata,
                                         const std::string& path) {
-  const auto found = metadata.find("label_is_index");
-  if (found == metadata.end()) return std::nullopt;
-  if (found->second != "true" && found->second != "false") {
-    fail_to_read(path, *found, "true or false");
-  }
-  return found->second == "true";
+  const Entries entries(metadata, path);
+  const std::string* text = entries.find("label_is_index");
+  if (text == nullptr) return std::nullopt;
+  if (*text != "true" && *text != "false") entries.fail("label_is_index", "true or false");
+  return *text == "true";
 }
 
 }  // namespace trainer::train

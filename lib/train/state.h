@@ -5,13 +5,13 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/files/files.h"
 #include "checkpoint/tensor_file.h"
 #include "config/config.h"
 #include "data/open.h"
-#include "train/loop/changes.h"
 #include "train/schedule/plateau.h"
 #include "train/schedule/training_plan.h"
 
@@ -51,7 +51,13 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
                        const data::Datasets& data, const TrainingPlan& plan,
                        const std::string& path, const Path& run = {});
 
-// Returns the differences between the config and the one in the checkpoint.
+// The differences between a config and the one of a checkpoint as messages.
+struct Changes {
+  std::vector<std::string> errors;    // a run with these cannot be resumed
+  std::vector<std::string> warnings;  // these can change the result; each is "KEY was A, is B"
+};
+// Returns the differences between the config and the one in the checkpoint, by
+// config::resume_changes().
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
 // Returns the number of updates before a checkpoint. `path` names it in messages.

@@ -48,7 +48,7 @@ TEST_CASE(
   const Ended ended = run_program(
       {{"/bin/sh", "-c",
         "read -r line || echo \"$NAME $HOME\"; cut -d ' ' -f 5 /proc/$$/stat; echo $$; exit 3"},
-       {"NAME=value", "PATH=/usr/bin:/bin"}});
+       {{"NAME", "value"}, {"PATH", "/usr/bin:/bin"}}});
   CHECK(ended.code == 3);
   const std::size_t first = ended.output.find('\n'), second = ended.output.find('\n', first + 1);
   CHECK(ended.output.substr(0, first) == "value ");
@@ -57,7 +57,7 @@ TEST_CASE(
 
 TEST_CASE("spawn sets the blocked signals and the processors of the child") {
   SpawnOptions options{{"/bin/grep", "-E", "^(SigBlk|Cpus_allowed_list)", "/proc/self/status"},
-                       {"PATH=/usr/bin:/bin"}};
+                       {{"PATH", "/usr/bin:/bin"}}};
   sigemptyset(&options.signals);
   sigaddset(&options.signals, SIGUSR2);
   options.cores = {available_cores().front()};
@@ -75,7 +75,7 @@ TEST_CASE("spawn: a file that is not a program ends with code 127 and a message"
 TEST_CASE("wait_or_kill returns the code of a child, or that of the signal that ended it") {
   const auto start = [](const char* script) {
     std::fflush(nullptr);
-    return spawn({{"/bin/sh", "-c", script}, {"PATH=/usr/bin:/bin"}});
+    return spawn({{"/bin/sh", "-c", script}, {{"PATH", "/usr/bin:/bin"}}});
   };
   constexpr std::chrono::seconds kLimit(60);
   CHECK(wait_or_kill(start("exit 5"), kLimit) == 5);
@@ -85,7 +85,7 @@ TEST_CASE("wait_or_kill returns the code of a child, or that of the signal that 
 TEST_CASE("wait_or_kill ends the process group of a child after the limit") {
   int pipe[2];
   REQUIRE(::pipe2(pipe, O_CLOEXEC) == 0);
-  SpawnOptions options{{"/bin/sh", "-c", "sleep 1000 & echo; wait"}, {"PATH=/usr/bin:/bin"}};
+  SpawnOptions options{{"/bin/sh", "-c", "sleep 1000 & echo; wait"}, {{"PATH", "/usr/bin:/bin"}}};
   options.output = pipe[1];
   std::fflush(nullptr);
   const pid_t child = spawn(options);

@@ -26,9 +26,7 @@ class LoopbackServer {
     SpawnOptions options;
     options.command = {"/usr/bin/env", "python3", source_file(script)};
     options.command.insert(options.command.end(), arguments.begin(), arguments.end());
-    for (const auto& [name, value] : environment_variables()) {
-      options.environment.push_back(concat(name, '=', value));
-    }
+    options.environment = environment_variables();
     sigemptyset(&options.signals);
     options.output = ends[1];
     process_ = spawn(options);

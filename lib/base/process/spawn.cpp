@@ -44,7 +44,9 @@ std::vector<char*> make_pointers(const std::vector<std::string>& texts) {
 
 pid_t spawn(const SpawnOptions& options) {
   const std::vector<char*> argv = make_pointers(options.command);
-  const std::vector<char*> envp = make_pointers(options.environment);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : options.environment) variables.push_back(name + "=" + value);
+  const std::vector<char*> envp = make_pointers(variables);
   cpu_set_t cores;
   CPU_ZERO(&cores);
   for (const int core : options.cores) CPU_SET(core, &cores);

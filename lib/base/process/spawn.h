@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "base/process/environment.h"
+
 namespace trainer {
 
 struct SpawnOptions {
-  std::vector<std::string> command;      // the path of the program, then its arguments
-  std::vector<std::string> environment;  // "NAME=value"; nothing else is inherited
-  sigset_t signals{};                    // the signals that are blocked in the child
+  std::vector<std::string> command;  // the path of the program, then its arguments
+  Environment environment;           // nothing else is inherited
+  sigset_t signals{};                // the signals that are blocked in the child
   // The descriptors of the child's standard output and error; -1: those of this process.
   int output = -1, errors = -1;
   std::vector<int> cores{};  // the processors that the child may use; empty: those of this process

@@ -55,7 +55,7 @@ void add_curve(const std::vector<results::RunFiles>& runs, Split split, const ch
   }
 }
 
-Comparison::Result make_result(const results::RunFiles& run, results::ScoredCheckpoint preferred,
+Comparison::Result make_result(const results::RunFiles& run, results::CheckpointChoice preferred,
                                std::optional<double> wanted) {
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
@@ -115,7 +115,7 @@ void add_checkpoint_notes(const std::vector<results::RunFiles>& runs, Comparison
     const bool is_other = runs[i].best && !runs[i].best->restored && runs[i].finished &&
                           runs[i].best->step != runs[i].finished->steps;
     if (!has_pair || !is_other || !result.split ||
-        result.checkpoint == results::ScoredCheckpoint::kBest) {
+        result.checkpoint == results::CheckpointChoice::kBest) {
       continue;
     }
     comparison.notes.push_back(
@@ -157,7 +157,7 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<results::R
   return settings;
 }
 
-Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCheckpoint preferred,
+Comparison compare(const std::vector<results::RunFiles>& runs, results::CheckpointChoice preferred,
                    std::optional<double> wanted_accuracy, const PredictRun& predict) {
   Comparison comparison;
   comparison.wanted_accuracy = wanted_accuracy;
@@ -172,14 +172,14 @@ Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCh
     comparison.results.push_back(make_result(run, preferred, wanted_accuracy));
   }
   compare_pairs(runs, predict, comparison);
-  if (preferred == results::ScoredCheckpoint::kBest) add_checkpoint_notes(runs, comparison);
+  if (preferred == results::CheckpointChoice::kBest) add_checkpoint_notes(runs, comparison);
   return comparison;
 }
 
 int execute(const CompareArguments& arguments, const Context& context) {
   const std::vector<results::RunFiles> runs = read_runs(arguments.runs);
   const auto checkpoint =
-      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest;
+      arguments.last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kBest;
   const Comparison comparison =
       compare(runs, checkpoint, arguments.to_accuracy, [&](const Path& run) {
         return predict_run(run, checkpoint, arguments.seconds,

@@ -28,8 +28,8 @@ struct Comparison {
   };
   struct Result {
     std::optional<Split> split;  // nothing for a run that was not evaluated
-    results::ScoredCheckpoint checkpoint =
-        results::ScoredCheckpoint::kLast;  // the checkpoint of loss and accuracy
+    results::CheckpointChoice checkpoint =
+        results::CheckpointChoice::kLast;  // the checkpoint of loss and accuracy
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;
@@ -59,7 +59,7 @@ std::vector<Comparison::Setting> differing_settings(const std::vector<results::R
 // Returns the predictions of the run in a folder: see predict_run().
 using PredictRun = std::function<RunPredictions(const Path& run)>;
 // Compares at least two runs, by the best checkpoint of each that has one if that is `preferred`.
-Comparison compare(const std::vector<results::RunFiles>& runs, results::ScoredCheckpoint preferred,
+Comparison compare(const std::vector<results::RunFiles>& runs, results::CheckpointChoice preferred,
                    std::optional<double> wanted_accuracy, const PredictRun& predict);
 
 void print_comparison(const Comparison& comparison, std::ostream& out);

@@ -85,9 +85,9 @@ std::optional<PairedResult> compare_predictions(const Predictions& first,
   return result;
 }
 
-RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
+RunPredictions predict_run(const Path& run, results::CheckpointChoice checkpoint, double seconds,
                            const inference::OpenOptions& options) {
-  const bool is_last = checkpoint == results::ScoredCheckpoint::kLast;
+  const bool is_last = checkpoint == results::CheckpointChoice::kLast;
   if (!is_last) {
     if (std::optional<Predictions> stored = read_predictions(run)) return {std::move(stored), ""};
   }

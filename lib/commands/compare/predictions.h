@@ -43,7 +43,7 @@ struct RunPredictions {
 // is asked for, always predicts: stored predictions may be of the best one. There are none if this
 // takes longer than `seconds`, the images have no class each, or the run cannot be opened. Throws
 // DataError for a damaged predictions.jsonl.
-RunPredictions predict_run(const Path& run, results::ScoredCheckpoint checkpoint, double seconds,
+RunPredictions predict_run(const Path& run, results::CheckpointChoice checkpoint, double seconds,
                            const inference::OpenOptions& options);
 
 }  // namespace trainer::commands

@@ -239,14 +239,14 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
   } else {
     results::write_plan(plan);
   }
-  const auto scored =
-      arguments.best ? results::ScoredCheckpoint::kBest : results::ScoredCheckpoint::kLast;
-  std::vector<results::PointState> points = train_or_collect(arguments, plan, scored, context);
+  const auto checkpoint =
+      arguments.best ? results::CheckpointChoice::kBest : results::CheckpointChoice::kLast;
+  std::vector<results::PointState> points = train_or_collect(arguments, plan, checkpoint, context);
   const auto missing = std::ranges::count_if(
       points, [](const results::PointState& point) { return !point.is_done(); });
   const int code = results::find_exit_code(points);
   const results::Summary summary =
-      results::summarize(plan, std::move(points), std::nullopt, scored);
+      results::summarize(plan, std::move(points), std::nullopt, checkpoint);
   results::write_tables(summary, plan.folder);
   const Path report = plan.folder / "report.html";
   if (missing > 0) {
@@ -262,9 +262,8 @@ int execute(const CrossvalArguments& arguments, const Context& context) {
                results::has_damaged(summary.points) ? ", after you removed the damaged ones" : ""));
     return code;
   }
-  const results::CrossvalResult result = collect_folds(
-      plan, arguments.best ? results::CheckpointChoice::kBest : results::CheckpointChoice::kLast,
-      arguments.decisions, context.warn);
+  const results::CrossvalResult result =
+      collect_folds(plan, checkpoint, arguments.decisions, context.warn);
   results::write_report(results::crossval_report(summary, {}, plan.folder), report, plan.folder);
   if (arguments.json) {
     results::print_json(result, context.out);

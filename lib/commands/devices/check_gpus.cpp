@@ -78,7 +78,7 @@ std::string compare(const CheckedGpus& checked, const char* graphs, Environment 
                    concat("1,", checked.count),
                    "--steps",
                    "20"};
-  for (const auto& [name, value] : environment) child.environment.push_back(name + "=" + value);
+  child.environment = std::move(environment);
   ::sigprocmask(SIG_SETMASK, nullptr, &child.signals);
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   child.output = child.errors = file;

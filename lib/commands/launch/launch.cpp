@@ -54,8 +54,8 @@ struct Task {
   std::string secret = {};  // of the job
 };
 
-std::vector<std::string> make_environment(const Task& task) {
-  std::map<std::string, std::string> variables = environment_variables();
+Environment make_environment(const Task& task) {
+  Environment variables = environment_variables();
   for (const char* name : {"TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
                            "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}) {
     variables.erase(name);
@@ -63,9 +63,7 @@ std::vector<std::string> make_environment(const Task& task) {
   for (const auto& [name, value] : task.variables) variables[name] = value;
   variables.emplace("TRAINER_SECRET", task.secret);  // unless the user has given one
   variables.emplace("OMP_NUM_THREADS", std::to_string(task.cores.size()));
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
-  return texts;
+  return variables;
 }
 
 std::vector<Task> make_ranks(const LaunchOptions& options, const std::vector<int>& cores,

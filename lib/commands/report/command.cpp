@@ -86,11 +86,8 @@ bool report_crossval(const ReportArguments& arguments, const Path& folder, const
     folds.back().split = concat("fold ", fold + 1);
     is_whole = check_mistakes(folds.back(), context) && is_whole;
   }
-  const auto scored = options.checkpoint == results::CheckpointChoice::kBest
-                          ? results::ScoredCheckpoint::kBest
-                          : results::ScoredCheckpoint::kLast;
   const results::Summary summary =
-      results::summarize(plan, results::collect(plan), arguments.to_accuracy, scored);
+      results::summarize(plan, results::collect(plan), arguments.to_accuracy, options.checkpoint);
   results::write_report(results::crossval_report(summary, folds, folder), output, folder);
   return is_whole && check_points(summary, context);
 }
@@ -101,7 +98,7 @@ bool report_sweep(const ReportArguments& arguments, const Path& folder, const Pa
   const results::SweepPlan plan = results::read_plan(folder);
   const results::Summary summary = results::summarize(
       plan, results::collect(plan), arguments.to_accuracy,
-      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest);
+      arguments.last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kBest);
   results::write_report(results::sweep_report(summary), output, folder);
   return check_points(summary, context);
 }

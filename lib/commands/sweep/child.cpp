@@ -78,10 +78,7 @@ Child::Child(const ChildOptions& options) : options_(options) {
   if (!errors) {
     throw DataError(options.errors.string(), "cannot write: ", describe_system_error(errno));
   }
-  SpawnOptions program{options.command, {}, signals_.old()};
-  for (const auto& [name, value] : options.environment) {
-    program.environment.push_back(name + "=" + value);
-  }
+  SpawnOptions program{options.command, options.environment, signals_.old()};
   program.output = writing.get();
   program.errors = errors.get();
   pid_ = spawn(program);

@@ -47,7 +47,7 @@ int execute(const SweepArguments& arguments, const Context& context) {
     return kExitOk;
   }
   const auto checkpoint =
-      arguments.last ? results::ScoredCheckpoint::kLast : results::ScoredCheckpoint::kBest;
+      arguments.last ? results::CheckpointChoice::kLast : results::CheckpointChoice::kBest;
   std::vector<results::PointState> points = train_or_collect(arguments, plan, checkpoint, context);
   const int collected = results::has_damaged(points) ? kExitData : kExitOk;
   const int code = arguments.collect ? collected : results::find_exit_code(points);

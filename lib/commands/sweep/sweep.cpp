@@ -195,7 +195,7 @@ Path find_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
 std::vector<results::PointState> train_or_collect(const PointsArguments& arguments,
                                                   const results::SweepPlan& plan,
-                                                  results::ScoredCheckpoint checkpoint,
+                                                  results::CheckpointChoice checkpoint,
                                                   const Context& context) {
   if (arguments.collect) return results::collect(plan);
   SweepPrinter printer({arguments.json, arguments.quiet, context.out_is_terminal, checkpoint},

@@ -27,8 +27,8 @@ struct SweepPrinterOptions {
   bool json = false;   // prints one event per point that has ended, and nothing else
   bool quiet = false;  // prints no progress
   bool is_terminal = false;
-  results::ScoredCheckpoint checkpoint =
-      results::ScoredCheckpoint::kBest;  // the checkpoint of an event's accuracy
+  results::CheckpointChoice checkpoint =
+      results::CheckpointChoice::kBest;  // the checkpoint of an event's accuracy
 };
 
 // Prints one line per point. On a terminal, the line of the point in training is rewritten.
@@ -73,7 +73,7 @@ Path find_program();
 // or with `collect` reads what has been trained.
 std::vector<results::PointState> train_or_collect(const PointsArguments& arguments,
                                                   const results::SweepPlan& plan,
-                                                  results::ScoredCheckpoint checkpoint,
+                                                  results::CheckpointChoice checkpoint,
                                                   const Context& context);
 
 }  // namespace trainer::commands

@@ -303,20 +303,16 @@ std::optional<Split> scored_split(const RunFiles& run) {
   return std::nullopt;
 }
 
-const char* to_string(ScoredCheckpoint checkpoint) {
-  return checkpoint == ScoredCheckpoint::kBest ? "best" : "last";
-}
-
-std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred) {
+std::optional<ScoredResult> find_scored_result(const RunFiles& run, CheckpointChoice preferred) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return std::nullopt;
   const SplitResult& last = run.results.at(*split);
-  if (preferred == ScoredCheckpoint::kBest) {
+  if (preferred == CheckpointChoice::kBest) {
     if (const auto best = read_best_result(run, *split, last.count)) {
-      return ScoredResult{*split, ScoredCheckpoint::kBest, *best};
+      return ScoredResult{*split, CheckpointChoice::kBest, *best};
     }
   }
-  return ScoredResult{*split, ScoredCheckpoint::kLast, last};
+  return ScoredResult{*split, CheckpointChoice::kLast, last};
 }
 
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) {

@@ -14,6 +14,7 @@
 #include "engine/metrics/confusion.h"
 #include "engine/metrics/multi_label.h"
 #include "engine/step_times.h"
+#include "results/run_files/checkpoint_choice.h"
 #include "results/run_record.h"
 
 namespace trainer::results {
@@ -82,18 +83,15 @@ StepTotals total_steps(const RunFiles& run);
 double images_per_second(const RunFiles& run);
 // Returns test, or else validation: the split whose accuracy counts. Nothing without either.
 std::optional<Split> scored_split(const RunFiles& run);
-// The checkpoint whose metrics stand for a run.
-enum class ScoredCheckpoint { kBest, kLast };
-const char* to_string(ScoredCheckpoint checkpoint);  // "best", "last"
 // The metrics by which runs are compared.
 struct ScoredResult {
   Split split = Split::kTest;
-  ScoredCheckpoint checkpoint = ScoredCheckpoint::kLast;
+  CheckpointChoice checkpoint = CheckpointChoice::kLast;  // kBest or kLast
   SplitResult metrics;  // the best checkpoint's are as in metrics.csv, without counts of classes
 };
 // Returns the metrics of scored_split(): with `preferred` kBest those of the best checkpoint, if
 // the run has one of this split, and otherwise those of the last one. Nothing without the split.
-std::optional<ScoredResult> find_scored_result(const RunFiles& run, ScoredCheckpoint preferred);
+std::optional<ScoredResult> find_scored_result(const RunFiles& run, CheckpointChoice preferred);
 // Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
 // Returns the cost of `seconds`, or nothing without run.price_per_hour. Each replica is a device;

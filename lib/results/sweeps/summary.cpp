@@ -72,33 +72,33 @@ double wait_share(const RunFiles& run) {
 
 // Returns the checkpoint whose metrics all points have: the last one if that is preferred, or if a
 // run has no best checkpoint of the scored split, as a run of an older program.
-ScoredCheckpoint choose_checkpoint(const Runs& runs, ScoredCheckpoint preferred) {
-  if (preferred == ScoredCheckpoint::kLast) return preferred;
+CheckpointChoice choose_checkpoint(const Runs& runs, CheckpointChoice preferred) {
+  if (preferred == CheckpointChoice::kLast) return preferred;
   const bool all_have_best = std::ranges::all_of(runs, [](const RunFiles* run) {
-    const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
-    return !result || result->checkpoint == ScoredCheckpoint::kBest;
+    const auto result = find_scored_result(*run, CheckpointChoice::kBest);
+    return !result || result->checkpoint == CheckpointChoice::kBest;
   });
-  return all_have_best ? ScoredCheckpoint::kBest : ScoredCheckpoint::kLast;
+  return all_have_best ? CheckpointChoice::kBest : CheckpointChoice::kLast;
 }
 
 // States which split and checkpoint accuracy and loss are about.
-std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint,
-                            ScoredCheckpoint preferred) {
+std::string describe_result(const Runs& runs, CheckpointChoice checkpoint,
+                            CheckpointChoice preferred) {
   const RunFiles* first = nullptr;
   std::int64_t results = 0, best = 0;
   for (const RunFiles* run : runs) {
-    const auto result = find_scored_result(*run, ScoredCheckpoint::kBest);
+    const auto result = find_scored_result(*run, CheckpointChoice::kBest);
     if (!result) continue;
     if (first == nullptr) first = run;
     ++results;
-    best += result->checkpoint == ScoredCheckpoint::kBest ? 1 : 0;
+    best += result->checkpoint == CheckpointChoice::kBest ? 1 : 0;
   }
   if (first == nullptr) return "";
   const std::string split = to_string(*scored_split(*first));
   const std::string text =
       concat("Accuracy and loss: ", split, ", ", to_string(checkpoint), " checkpoints");
-  if (checkpoint == ScoredCheckpoint::kBest) return concat(text, " (", first->best->metric, ").");
-  if (best > 0 && preferred == ScoredCheckpoint::kLast) {
+  if (checkpoint == CheckpointChoice::kBest) return concat(text, " (", first->best->metric, ").");
+  if (best > 0 && preferred == CheckpointChoice::kLast) {
     return concat(text, ", by --last; ", best, " of ", results, " runs have a best one.");
   }
   if (best > 0) {
@@ -108,7 +108,7 @@ std::string describe_result(const Runs& runs, ScoredCheckpoint checkpoint,
   return text + (first->best ? "; `trainer evaluate` takes the best one of a point." : ".");
 }
 
-std::optional<Estimate> estimate_accuracy(const Runs& runs, ScoredCheckpoint checkpoint) {
+std::optional<Estimate> estimate_accuracy(const Runs& runs, CheckpointChoice checkpoint) {
   std::vector<double> values;
   for (const RunFiles* run : runs) {
     const auto result = find_scored_result(*run, checkpoint);
@@ -317,7 +317,7 @@ std::vector<std::vector<const PointState*>> group_by_values(Summary& summary) {
 }  // namespace
 
 Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
-                  std::optional<double> wanted_accuracy, ScoredCheckpoint preferred) {
+                  std::optional<double> wanted_accuracy, CheckpointChoice preferred) {
   Summary summary;
   summary.name = plan.name;
   summary.points = std::move(points);

@@ -53,7 +53,7 @@ struct Summary {
   std::vector<std::string> short_names;  // short forms of the keys
   std::vector<SummaryRow> rows;
   std::vector<PointState> points;
-  ScoredCheckpoint checkpoint = ScoredCheckpoint::kBest;  // gives all accuracies and losses
+  CheckpointChoice checkpoint = CheckpointChoice::kBest;  // gives all accuracies and losses
   std::string scored;  // a sentence on the split and checkpoint of accuracy and loss; may be ""
   std::string cached;  // a sentence on the throughput with cached features; may be ""
   std::optional<double> wanted_accuracy;
@@ -63,7 +63,7 @@ struct Summary {
 // `preferred` names the checkpoint whose accuracy and loss the summary has. A run without a best
 // checkpoint of the scored split has those of the last one.
 Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
-                  std::optional<double> wanted_accuracy, ScoredCheckpoint preferred);
+                  std::optional<double> wanted_accuracy, CheckpointChoice preferred);
 
 // The row's values as "gpus=2 batch_size=32".
 std::string make_label(const Summary& summary, const SummaryRow& row);

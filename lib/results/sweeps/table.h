@@ -42,7 +42,7 @@ std::string table_markdown(const Summary& summary);
 // The keys of table.json and `sweep --json`.
 void fields(FieldVisitor& v, Summary& summary);
 // Returns the event of a point that is over as a line of JSON without its end.
-std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
+std::string point_json(const PointState& state, CheckpointChoice checkpoint,
                        std::optional<double> eta_seconds);
 // table.csv, table.json and table.md in the sweep's folder.
 void write_tables(const Summary& summary, const Path& folder);

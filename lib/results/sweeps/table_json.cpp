@@ -22,7 +22,7 @@ struct SweepPoint {
   std::string checkpoint;
 };
 
-SweepPoint make_point(const PointState& state, ScoredCheckpoint checkpoint) {
+SweepPoint make_point(const PointState& state, CheckpointChoice checkpoint) {
   SweepPoint point;
   point.name = state.point.name;
   point.state = to_string(state.kind);
@@ -102,7 +102,7 @@ void fields(FieldVisitor& v, Summary& summary) {
                  "The combination that reaches it for the least money or time; null if none does.");
 }
 
-std::string point_json(const PointState& state, ScoredCheckpoint checkpoint,
+std::string point_json(const PointState& state, CheckpointChoice checkpoint,
                        std::optional<double> eta_seconds) {
   return to_json_line(to_json(PointEvent{make_point(state, checkpoint), eta_seconds}));
 }

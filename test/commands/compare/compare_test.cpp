@@ -25,9 +25,9 @@ struct Two {
     test::write_run(b(), second);
   }
   Comparison compared(std::optional<double> wanted = {}) const {
-    return compared_by(results::ScoredCheckpoint::kBest, wanted);
+    return compared_by(results::CheckpointChoice::kBest, wanted);
   }
-  Comparison compared_by(results::ScoredCheckpoint preferred,
+  Comparison compared_by(results::CheckpointChoice preferred,
                          std::optional<double> wanted = {}) const {
     return compare({results::read_run(a()), results::read_run(b())}, preferred, wanted,
                    [&](const Path& run) { return predict_run(run, preferred, 60, {}); });
@@ -121,11 +121,11 @@ TEST_CASE("compare: --last prints results of the last checkpoints without stored
   store(two.a(), "rrr");
   store(two.b(), "rww");
   const Comparison best = two.compared();
-  CHECK(best.results[0].checkpoint == results::ScoredCheckpoint::kBest);
+  CHECK(best.results[0].checkpoint == results::CheckpointChoice::kBest);
   CHECK(best.results[0].accuracy == doctest::Approx(0.45));
   CHECK(best.pairs.size() == 1);
-  const Comparison last = two.compared_by(results::ScoredCheckpoint::kLast);
-  CHECK(last.results[0].checkpoint == results::ScoredCheckpoint::kLast);
+  const Comparison last = two.compared_by(results::CheckpointChoice::kLast);
+  CHECK(last.results[0].checkpoint == results::CheckpointChoice::kLast);
   CHECK(last.results[1].accuracy == doctest::Approx(0.9));
   CHECK(last.pairs.empty());  // these runs have no checkpoints to predict with
   CHECK(last.notes.size() == 2);
@@ -139,12 +139,12 @@ TEST_CASE("compare notes results of the last and predictions of the best checkpo
   store(two.a(), "rrr");
   store(two.b(), "rww");
   const Comparison comparison = two.compared();
-  CHECK(comparison.results[0].checkpoint == results::ScoredCheckpoint::kLast);
+  CHECK(comparison.results[0].checkpoint == results::CheckpointChoice::kLast);
   CHECK(comparison.pairs.size() == 1);
   REQUIRE(comparison.notes.size() == 1);  // the other run has no best checkpoint
   CHECK(comparison.notes[0].starts_with(two.a().string() + ": the table has the results of its "));
   CHECK(comparison.notes[0].find("best one on the test split") != std::string::npos);
-  CHECK(two.compared_by(results::ScoredCheckpoint::kLast).notes.size() ==
+  CHECK(two.compared_by(results::CheckpointChoice::kLast).notes.size() ==
         2);  // no checkpoints to predict
 
   run.best["restored"] = true;  // the last parameters are those of the best checkpoint

@@ -192,16 +192,16 @@ TEST_CASE("summarize: --last takes the accuracy of the last checkpoints and adds
   const FakeSweep sweep({"seed=1,2"});
   FakeRun run = make_run(1, 0.5, 90);
   sweep.write("seed=1", run);
-  const Summary none = sweep.summary({}, ScoredCheckpoint::kLast);
+  const Summary none = sweep.summary({}, CheckpointChoice::kLast);
   CHECK(none.scored == "Accuracy and loss: test, last checkpoints.");
   run.best = {{"metric", "test/accuracy"}, {"value", 0.45}, {"epoch", 1.0}, {"step", 2}};
   sweep.write("seed=1", run);
   sweep.write("seed=2", run);
-  const Summary summary = sweep.summary({}, ScoredCheckpoint::kLast);
+  const Summary summary = sweep.summary({}, CheckpointChoice::kLast);
   CHECK(summary.rows.front().accuracy->mean == doctest::Approx(0.9));
   CHECK(summary.scored ==
         "Accuracy and loss: test, last checkpoints, by --last; 2 of 2 runs have a best one.");
-  for (const ScoredCheckpoint checkpoint : {ScoredCheckpoint::kBest, ScoredCheckpoint::kLast}) {
+  for (const CheckpointChoice checkpoint : {CheckpointChoice::kBest, CheckpointChoice::kLast}) {
     const auto event = nlohmann::json::parse(point_json(summary.points[0], checkpoint, {}));
     CHECK(event["checkpoint"] == to_string(checkpoint));
   }

@@ -28,7 +28,7 @@ struct FakeSweep {
   }
   results::Summary summary(
       std::optional<double> wanted = {},
-      results::ScoredCheckpoint preferred = results::ScoredCheckpoint::kBest) const {
+      results::CheckpointChoice preferred = results::CheckpointChoice::kBest) const {
     return results::summarize(plan, results::collect(plan), wanted, preferred);
   }
 };
