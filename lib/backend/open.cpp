@@ -1,7 +1,6 @@
 #include "backend/open.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda_plugin.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "base/error.h"
 #include "base/numbers/sum_tree.h"

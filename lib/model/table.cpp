@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "graph/graph.h"
 
 namespace trainer::model {
 

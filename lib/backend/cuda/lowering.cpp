@@ -4,7 +4,6 @@
 #include <map>
 
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/kernels/layout.h"
 
 namespace trainer::backend {
 template class Lowering<cuda::CudaPolicy>;

@@ -1,8 +1,5 @@
 #include "commands/devices/print_devices.h"
 
-#include <ostream>
-
-#include "backend/open.h"
 #include "base/error.h"
 #include "results/write_json.h"
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <memory>
 #include <thread>
 
 #include "base/error.h"

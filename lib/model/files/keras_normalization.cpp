@@ -5,8 +5,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "checkpoint/keras.h"
-
 namespace trainer::model {
 namespace {
 

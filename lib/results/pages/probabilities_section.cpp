@@ -1,4 +1,3 @@
-#include <utility>
 
 #include "base/error.h"
 #include "base/process/shell.h"

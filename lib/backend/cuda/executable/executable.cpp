@@ -5,7 +5,6 @@
 
 #include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
-#include "base/numbers/partition.h"
 #include "base/numbers/sum_tree.h"
 #include "base/threads/thread_team.h"
 

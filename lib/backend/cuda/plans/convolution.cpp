@@ -1,7 +1,6 @@
 #include "backend/cuda/plans/convolution.h"
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 
 #include "backend/cuda/kernels/activation.h"
@@ -9,10 +8,6 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "backend/cuda/plans/convolution_graph.h"
-#include "backend/cuda/plans/cudnn.h"
-#include "backend/cuda/plans/engine_choice.h"
-#include "backend/cuda/plans/plan_cache.h"
-#include "backend/cuda/plans/tuning.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
