@@ -71,13 +71,15 @@ PRESETS = {((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)): "kTorch", ((0.5,) * 3
 def read_networks():
     """The enumerator of the backbone by variant and name of the network in its library."""
     text = (ROOT / "lib/config/pretrained.cpp").read_text()
-    rows = re.findall(r'\{BackboneName::(\w+),\s*(k\w+),\s*"([^"]+)"', text)
+    rows = re.findall(r'\{(k\w+),\s*(k\w+),\s*"([^"]+)"', text)
     return {(variant, network): name for name, variant, network in rows}
 
 
 def make_row(name, backbone, variant, side, crop, interpolation, preset, licence="", file=""):
-    return (f'{{"{name}", Name::{backbone}, {variant}, {side}, {crop:g}, k{interpolation.capitalize()}, '
-            f'{preset}, "{licence}", "{file}"}}')
+    row = f'{{"{name}", {backbone}, {variant}, {side}, {crop:g}, k{interpolation.capitalize()}, {preset}'
+    if licence or file:
+        row += f', "{licence}"'
+    return row + (f', "{file}"}}' if file else "}")
 
 
 def find_preset(mean, std):

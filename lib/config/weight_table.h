@@ -17,8 +17,8 @@ struct WeightRow {
   double crop_fraction;  // the share of the shorter side that is kept
   Interpolation interpolation;
   PreprocessPreset preset;
-  const char* licence;  // "" if it is not known
-  const char* file;     // the name of torchvision's file; "" for a repository of Hugging Face
+  const char* licence = "";  // "" if it is not known
+  const char* file = "";     // the name of torchvision's file; "" for a repository of Hugging Face
 };
 
 // Returns all rows. scripts/weight_table.py writes them from timm and torchvision.
