@@ -216,8 +216,6 @@ class FieldVisitor {
   virtual void choice(const char* /*what*/, bool /*required*/, Resume = Resume::kWarn) {}
   // At most one of these keys, or with `required` exactly one, is given.
   virtual void group(const std::vector<std::string>& /*keys*/, bool /*required*/) {}
-  // A bare value stands for {key: value}.
-  virtual void shorthand(const char* /*key*/) {}
   // The name of the section in the JSON Schema and the reference, where it is used several times.
   virtual void definition(const char* /*name*/) {}
   // Sets where the section stands in the file.

@@ -30,6 +30,7 @@ struct Rule {
   bool never_empty = false;                        // an optional list must not be empty
   bool is_recursive = false;          // lists: entries are of the type that has the list
   bool or_switch = false;             // maps: true stands for {}, false for nothing
+  bool is_shorthand = false;          // a bare value of the section is the value of this key
   std::optional<Resume> resume = {};  // when left out, the value of the section above
   const char* default_key = "";  // the key of this section whose value is the default; "": none
   bool print_empty = true;       // an empty list or value is part of the effective config
@@ -44,6 +45,7 @@ struct Rule {
   Rule allow_scalar() const { return with(&Rule::allows_scalar, true); }
   Rule not_empty() const { return with(&Rule::never_empty, true); }
   Rule recursive() const { return with(&Rule::is_recursive, true); }
+  Rule shorthand() const { return with(&Rule::is_shorthand, true); }
   Rule or_true() const { return with(&Rule::or_switch, true); }
   Rule on_resume(Resume value) const { return with(&Rule::resume, value); }
   Rule default_from(const char* key) const { return with(&Rule::default_key, key); }

@@ -66,7 +66,6 @@ class FieldDescriber final : public FieldVisitor {
     schema_.choice_required = required;
     schema_.choice_resume = resume;
   }
-  void shorthand(const char* key) override { schema_.shorthand = key; }
   void definition(const char* name) override { schema_.definition = name; }
   Schema take() { return std::move(schema_); }
 
@@ -75,6 +74,7 @@ class FieldDescriber final : public FieldVisitor {
     Describer describer(rule);
     value.accept(describer);
     schema_.fields.push_back({key, help, describer.take(), emit(value)});
+    if (rule.is_shorthand) schema_.shorthand = key;
   }
 
   Schema schema_;

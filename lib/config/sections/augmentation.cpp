@@ -5,13 +5,13 @@
 namespace trainer::config {
 
 static void fields(FieldVisitor& v, RandomFlipHorizontal& s) {
-  v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
+  v("probability", s.probability, "Share of the images that are mirrored.",
+    within(0, 1).shorthand());
 }
 
 static void fields(FieldVisitor& v, RandomFlipVertical& s) {
-  v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
+  v("probability", s.probability, "Share of the images that are mirrored.",
+    within(0, 1).shorthand());
 }
 
 static void fields(FieldVisitor& v, RandomResizedCrop& s) {
@@ -22,20 +22,19 @@ static void fields(FieldVisitor& v, RandomResizedCrop& s) {
 }
 
 static void fields(FieldVisitor& v, RandomCrop& s) {
-  v.shorthand("padding");
-  v("padding", s.padding, "Pixels that are added on every side first.", within(1, 1024));
+  v("padding", s.padding, "Pixels that are added on every side first.",
+    within(1, 1024).shorthand());
   v("fill", s.fill, "Value of the added pixels, 0 to 255.", within(0, 255));
 }
 
 static void fields(FieldVisitor& v, RandomGrayscale& s) {
-  v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that lose their colours.", within(0, 1));
+  v("probability", s.probability, "Share of the images that lose their colours.",
+    within(0, 1).shorthand());
 }
 
 static void fields(FieldVisitor& v, GaussianBlur& s) {
-  v.shorthand("kernel_size");
   v("kernel_size", s.kernel_size, "Pixels each way that a pixel is averaged over; odd.",
-    within(1, 63));
+    within(1, 63).shorthand());
   v("sigma", s.sigma, "Least and largest standard deviation of the Gaussian in pixels.",
     above(0).items(2, 2).not_empty());
 }
@@ -54,8 +53,8 @@ static void fields(FieldVisitor& v, TrivialAugment& s) {
 }
 
 static void fields(FieldVisitor& v, AutoAugment& s) {
-  v.shorthand("policy");
-  v("policy", s.policy, "The data set that the list of operations was found for.");
+  v("policy", s.policy, "The data set that the list of operations was found for.",
+    any().shorthand());
 }
 
 static void fields(FieldVisitor& v, TimmRandAugment& s) {
@@ -75,8 +74,8 @@ static void fields(FieldVisitor& v, TimmRandAugment& s) {
 }
 
 static void fields(FieldVisitor& v, RandomRotation& s) {
-  v.shorthand("degrees");
-  v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).required());
+  v("degrees", s.degrees, "Largest angle to either side, in degrees.",
+    within(0, 180).required().shorthand());
 }
 
 static void fields(FieldVisitor& v, RandomShift& s) {
@@ -85,34 +84,30 @@ static void fields(FieldVisitor& v, RandomShift& s) {
 }
 
 static void fields(FieldVisitor& v, RandomZoom& s) {
-  v.shorthand("factor");
   v("factor", s.factor, "The size is multiplied by a number in [1 - factor, 1 + factor].",
-    below(0, 1));
+    below(0, 1).shorthand());
 }
 
 static void fields(FieldVisitor& v, Brightness& s) {
-  v.shorthand("factor");
   v("factor", s.factor, "Pixels are multiplied by a number in [1 - factor, 1 + factor].",
-    at_least(0));
+    at_least(0).shorthand());
 }
 
 static void fields(FieldVisitor& v, Contrast& s) {
-  v.shorthand("factor");
   v("factor", s.factor,
     "The distance to the mean grey is multiplied by a number in [1 - factor, 1 + factor].",
-    at_least(0));
+    at_least(0).shorthand());
 }
 
 static void fields(FieldVisitor& v, Saturation& s) {
-  v.shorthand("factor");
   v("factor", s.factor,
     "The distance to the pixel's grey is multiplied by a number in [1 - factor, 1 + factor].",
-    at_least(0));
+    at_least(0).shorthand());
 }
 
 static void fields(FieldVisitor& v, Hue& s) {
-  v.shorthand("factor");
-  v("factor", s.factor, "Largest turn of the hue, as a share of the circle.", within(0, 0.5));
+  v("factor", s.factor, "Largest turn of the hue, as a share of the circle.",
+    within(0, 0.5).shorthand());
 }
 
 static void fields(FieldVisitor& v, RandomErasing& s) {
@@ -130,13 +125,11 @@ static void fields(FieldVisitor& v, RandomErasing& s) {
 }
 
 static void fields(FieldVisitor& v, MixUp& s) {
-  v.shorthand("alpha");
-  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0).shorthand());
 }
 
 static void fields(FieldVisitor& v, CutMix& s) {
-  v.shorthand("alpha");
-  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0).shorthand());
 }
 
 void fields(FieldVisitor& v, Augmentation& s) {

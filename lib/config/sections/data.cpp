@@ -15,11 +15,10 @@ ValidationSplitOrder find_division_order(const Data& data) {
 static void fields(FieldVisitor& v, SplitFiles& s) {
   v.definition("split");
   v.located(s.loc);
-  v.shorthand("path");
   v("path", s.path,
     "A folder with the four MNIST-named files (idx) or one folder per class (image_folder, also in "
     "a zip archive: photos.zip, photos.zip/train), an .npz file or a .csv file.",
-    free_on_resume());
+    free_on_resume().shorthand());
   v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
     free_on_resume());
   v("labels", s.labels, "The file with the labels (idx, npy), or the array's name in the .npz.",

@@ -78,9 +78,8 @@ static void window_fields(FieldVisitor& v, L& s) {
 
 template <class L>
 static void pool_fields(FieldVisitor& v, L& s) {
-  v.shorthand("pool_size");
   v("pool_size", s.pool_size, "Extents of the window in pixels, one number or [height, width].",
-    pixels(1));
+    pixels(1).shorthand());
   v("strides", s.strides,
     "Distance in pixels between neighbouring windows; the pool size when left out.",
     pixels(1).default_from("pool_size"));
@@ -182,8 +181,8 @@ static void fields(FieldVisitor&, ConcatenateLayer&) {}
 static void fields(FieldVisitor&, MultiplyLayer&) {}
 
 static void fields(FieldVisitor& v, DenseLayer& s) {
-  v.shorthand("units");
-  v("units", s.units, "Number of outputs of the layer.", count_up_to(kMaxChannels).required());
+  v("units", s.units, "Number of outputs of the layer.",
+    count_up_to(kMaxChannels).required().shorthand());
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Initializer of the kernel.", warn_on_resume());
   v("bias_initializer", s.bias_initializer, "Initializer of the bias.", warn_on_resume());
@@ -192,43 +191,38 @@ static void fields(FieldVisitor& v, DenseLayer& s) {
 }
 
 static void fields(FieldVisitor& v, ReshapeLayer& s) {
-  v.shorthand("target_shape");
   v("target_shape", s.target_shape, "Shape of a sample; one entry may be -1, for what is left.",
-    at_least(-1).items(1).required());
+    at_least(-1).items(1).required().shorthand());
 }
 
 static void fields(FieldVisitor& v, DropoutLayer& s) {
-  v.shorthand("rate");
   v("rate", s.rate, "Fraction set to zero in training, in [0, 1).",
-    below(0, 1).on_resume(Resume::kWarn));
+    below(0, 1).on_resume(Resume::kWarn).shorthand());
 }
 
 static void fields(FieldVisitor& v, ActivationLayer& s) {
-  v.shorthand("function");
   v("function", s.function,
     "Activation function; softmax is taken over the outputs of a sample, the others are applied to "
-    "each value.");
+    "each value.",
+    any().shorthand());
   v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
 
 static void fields(FieldVisitor& v, ReluLayer& s) {
-  v.shorthand("max_value");
-  v("max_value", s.max_value, "Largest output, 6; no limit when left out.");
+  v("max_value", s.max_value, "Largest output, 6; no limit when left out.", any().shorthand());
 }
 
 static void fields(FieldVisitor& v, ZeroPadLayer& s) {
-  v.shorthand("padding");
   v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
-    at_least(0).required());
+    at_least(0).required().shorthand());
 }
 
 static void fields(FieldVisitor& v, LayerNormLayer& s) { norm_fields(v, s); }
 
 static void fields(FieldVisitor& v, GroupNormLayer& s) {
-  v.shorthand("groups");
   v("groups", s.groups, "Groups that the channels are normalised in; -1: one per channel.",
-    at_least(-1));
+    at_least(-1).shorthand());
   norm_fields(v, s);
 }
 
@@ -242,8 +236,7 @@ static void fields(FieldVisitor& v, PatchEmbeddingLayer& s) {
 }
 
 static void fields(FieldVisitor& v, PrependTokensLayer& s) {
-  v.shorthand("count");
-  v("count", s.count, "Number of trained tokens.", count_up_to(kMaxChannels));
+  v("count", s.count, "Number of trained tokens.", count_up_to(kMaxChannels).shorthand());
   v("initializer", s.initializer, "Initializer of the tokens.", warn_on_resume());
 }
 
@@ -288,9 +281,8 @@ static void fields(FieldVisitor& v, TransformerBlockLayer& s) {
 }
 
 static void fields(FieldVisitor& v, UpSamplingLayer& s) {
-  v.shorthand("size");
   v("size", s.size, "Factor by which height and width grow, one number or [height, width].",
-    pixels(1));
+    pixels(1).shorthand());
   v("interpolation", s.interpolation, "How pixels between those of the input are computed.");
 }
 
@@ -314,26 +306,22 @@ static void fields(FieldVisitor& v, PreluLayer& s) {
 }
 
 static void fields(FieldVisitor& v, SpatialDropoutLayer& s) {
-  v.shorthand("rate");
   v("rate", s.rate, "Fraction of the channels set to zero in training, in [0, 1).",
-    below(0, 1).on_resume(Resume::kWarn));
+    below(0, 1).on_resume(Resume::kWarn).shorthand());
 }
 
 static void fields(FieldVisitor& v, DropPathLayer& s) {
-  v.shorthand("rate");
   v("rate", s.rate, "Fraction of the samples set to zero in training, in [0, 1).",
-    below(0, 1).on_resume(Resume::kWarn));
+    below(0, 1).on_resume(Resume::kWarn).shorthand());
 }
 
 static void fields(FieldVisitor& v, LayerScaleLayer& s) {
-  v.shorthand("initial");
-  v("initial", s.initial, "Value of the factors before training.", any().on_resume(Resume::kWarn));
+  v("initial", s.initial, "Value of the factors before training.", warn_on_resume().shorthand());
 }
 
 static void fields(FieldVisitor& v, GlobalResponseNormLayer& s) {
-  v.shorthand("epsilon");
   v("epsilon", s.epsilon, "Number that is added to the mean of the norms of the channels.",
-    above(0));
+    above(0).shorthand());
 }
 
 static void fields(FieldVisitor& v, Round& s) {

@@ -27,8 +27,7 @@ static void fields(FieldVisitor& v, Unfreeze& s) {
 
 static void fields(FieldVisitor& v, Backbone& s) {
   v.located(s.loc);
-  v.shorthand("name");
-  v("name", s.name, "The network; `trainer models` lists them.", any().required());
+  v("name", s.name, "The network; `trainer models` lists them.", any().required().shorthand());
   v("variant", s.variant,
     "The library whose network it is: keras, torchvision, timm, timm_tf (timm's tf_ networks, with "
     "the padding and epsilon of TensorFlow) or transformers. When left out, that of the name of "
@@ -69,8 +68,8 @@ static void fields(FieldVisitor& v, Backbone& s) {
 }
 
 static void fields(FieldVisitor& v, Focal& s) {
-  v.shorthand("gamma");
-  v("gamma", s.gamma, "Power of 1 - p, where p is the probability of the true class.", at_least(0));
+  v("gamma", s.gamma, "Power of 1 - p, where p is the probability of the true class.",
+    at_least(0).shorthand());
   v("alpha", s.alpha,
     "softmax_cross_entropy: a factor of the loss, 0.25 when left out. binary_cross_entropy: the "
     "weight of class 1, while class 0 has 1 - alpha; none when left out.",
