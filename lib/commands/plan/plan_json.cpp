@@ -121,18 +121,19 @@ void fields(FieldVisitor& v, PlannedRates& rates) {
 }
 
 struct PlannedDecoding {
-  std::string failure;
-  std::optional<double> images_per_second;
-  std::optional<std::int64_t> images;
-  std::optional<std::vector<std::int64_t>> cores;
+  DecodeRate rate;
+  std::vector<std::int64_t> cores;
 };
 
 void fields(FieldVisitor& v, PlannedDecoding& decoding) {
-  v.when_present("failure", decoding.failure, "Why there is no rate.");
-  v.when_present("images_per_second_per_core", decoding.images_per_second, {"images/s", 0},
-                 "The rate at which this machine reads training images.");
-  v.when_present("images", decoding.images, "Images that were measured.");
-  v.when_present("cores", decoding.cores, "Cores for the slowest and the fastest step.");
+  DecodeRate& rate = decoding.rate;
+  const bool is_measured = rate.failure.empty();
+  v.when_present("failure", rate.failure, "Why there is no rate.");
+  v.when_present("images_per_second_per_core", only_if(is_measured, rate.images_per_second),
+                 {"images/s", 0}, "The rate at which this machine reads training images.");
+  v.when_present("images", only_if(is_measured, rate.images), "Images that were measured.");
+  v.when_present("cores", only_if(is_measured, decoding.cores),
+                 "Cores for the slowest and the fastest step.");
 }
 
 void fields(FieldVisitor& v, Roofline::Layer& layer) {
@@ -209,15 +210,13 @@ std::optional<PlannedGpu> find_gpu(const DevicePlan& device) {
   if (!device.roofline) return planned;
   planned.predicted.emplace(PredictedStep{*device.roofline, {}});
   if (!device.decoding) return planned;
-  const DecodeRate& rate = *device.decoding;
-  PlannedDecoding& decoding = planned.predicted->decoding.emplace();
-  decoding.failure = rate.failure;
-  if (!rate.failure.empty()) return planned;
-  decoding.images_per_second = rate.images_per_second;
-  decoding.images = rate.images;
+  PlannedDecoding& decoding =
+      planned.predicted->decoding.emplace(PlannedDecoding{*device.decoding, {}});
+  if (!decoding.rate.failure.empty()) return planned;
   const auto samples = static_cast<double>(device.roofline->samples);
-  decoding.cores = {count_cores(rate, samples / device.roofline->step.slow),
-                    count_cores(rate, samples / device.roofline->step.fast)};
+  for (const double seconds : {device.roofline->step.slow, device.roofline->step.fast}) {
+    decoding.cores.push_back(count_cores(decoding.rate, samples / seconds));
+  }
   return planned;
 }
 

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "commands/plan/resolved.h"
+#include "compile/compile.h"
 #include "config/keys.h"
 #include "config/pretrained.h"
-#include "config/rule.h"
 #include "data/open.h"
 #include "data/samples/splits.h"
 #include "hooks/data_report.h"
@@ -75,6 +75,28 @@ std::vector<PlanReport::Setting> list_settings(const config::LoadedConfig& loade
 std::int64_t count_slots(const config::Config& config) {
   return static_cast<std::int64_t>(
       graph::list_slots(optim::update_spec(config.optimizer).update).size());
+}
+
+std::int64_t count_flops(const graph::Graph& graph, graph::Phase phase) {
+  std::int64_t flops = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.phase == phase) flops += graph::flops(graph, node);
+  }
+  return flops;
+}
+
+// Returns the arithmetic of the graph that model::build_model() returns.
+StepWork step_work(const graph::Graph& model, const config::Config& config) {
+  compile::Options options;
+  options.update = optim::update_spec(config.optimizer).update;
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  const graph::Graph training = compile::training_graph(frozen ? split.suffix : model, options);
+  StepWork work;
+  if (frozen) work.frozen = count_flops(split.prefix, graph::Phase::kForward);
+  work.forward = count_flops(training, graph::Phase::kForward);
+  work.backward = count_flops(training, graph::Phase::kBackward);
+  return work;
 }
 
 void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cluster/identity.h"
-#include "commands/plan/step_work.h"
 #include "config/config.h"
+#include "graph/graph.h"
 #include "model/build_model.h"
 #include "model/table.h"
 #include "train/feature_plan.h"
@@ -37,6 +37,19 @@ PlannedData plan_data(config::Config& config);
 
 // Returns the model, and nullopt when the sample is unknown.
 std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data);
+
+// FLOPs of convolutions and dense layers for one sample, counted by graph::flops() in the graphs
+// that are built for a training step.
+struct StepWork {
+  // The frozen layers at the start, which may be computed once per sample.
+  std::int64_t frozen = 0;
+  std::int64_t forward = 0;  // the other layers
+  // The gradients of trained parameters, and of all values between these and the loss.
+  std::int64_t backward = 0;
+
+  std::int64_t total() const { return frozen + forward + backward; }
+  StepWork with_features() const { return {0, forward, backward}; }  // features are kept
+};
 
 struct RatePoint {
   std::int64_t step = 0;

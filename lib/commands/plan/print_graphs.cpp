@@ -4,19 +4,18 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "compile/compile.h"
 #include "engine/compile_options.h"
 
 namespace trainer::commands {
 
 void check_pass(const std::string& pass) {
-  const std::vector<std::string> names = compile::pass_names();
-  if (pass.empty() || pass == "all" || std::ranges::find(names, pass) != names.end()) {
-    return;
-  }
-  std::string list = "all";
-  for (const std::string& name : names) list += ", " + name;
-  throw ConfigError({}, "--print-after ", pass, ": no pass has this name; expected one of ", list);
+  std::vector<std::string> names = compile::pass_names();
+  names.insert(names.begin(), "all");
+  if (pass.empty() || std::ranges::find(names, pass) != names.end()) return;
+  throw ConfigError({}, "--print-after ", pass, ": no pass has this name; expected one of ",
+                    join(names));
 }
 
 void print_graphs(const graph::Graph& model, const config::Config& config,
