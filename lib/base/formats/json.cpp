@@ -1,7 +1,6 @@
 #include "base/formats/json.h"
 
 #include <nlohmann/json.hpp>
-#include <ostream>
 
 #include "base/formats/json_number.h"
 
@@ -33,10 +32,6 @@ bool is_shallow_json(std::string_view text) {
     }
   }
   return true;
-}
-
-void write_event(std::ostream& out, const nlohmann::ordered_json& event) {
-  out << to_json_line(event) << std::endl;
 }
 
 }  // namespace trainer

@@ -1,7 +1,6 @@
 // Writes JSON for programs that read it line by line.
 #pragma once
 
-#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -14,9 +13,5 @@ std::string to_json_line(const nlohmann::ordered_json& value);
 // Appends a key that the object does not have. operator[] would compare it with all other keys.
 void append_key(nlohmann::ordered_json& object, const std::string& key,
                 const nlohmann::ordered_json& value);
-
-// Writes an event, {"event": NAME, ...}, as a line of its own and flushes the stream, so that a
-// reader sees it at once.
-void write_event(std::ostream& out, const nlohmann::ordered_json& event);
 
 }  // namespace trainer
