@@ -274,8 +274,7 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
 }
 
 bool has_section(const std::string& path, const std::string& key, const Environment& environment) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return true;
+  if (!is_file(path)) return true;
   std::vector<Diagnostic> diagnostics;
   const Node root = read_tree(read_text_file(path), path, environment, diagnostics);
   return root.kind == Node::Kind::kNull || root.find(key) != nullptr;

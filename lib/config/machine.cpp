@@ -33,8 +33,7 @@ MachineShape parse_machine(const std::string& text, const std::string& file) {
 }
 
 MachineShape load_machine(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!is_file(path)) {
     throw ConfigError(SourceLoc{path, 0, 0},
                       "no such file; --machine takes a YAML file such as 'cores_per_domain: 8'");
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "config/pretrained.h"
 
@@ -43,15 +44,14 @@ class PathFinder {
   // exist.
   std::map<std::string, std::string> find(std::vector<PathKey> keys) const {
     std::erase_if(keys, [&](const PathKey& one) { return find_folder(one).empty(); });
-    std::error_code error;
     for (const PathKey& one : keys) {
-      if (fs::exists(fixed_part(one), error)) return {};
+      if (path_exists(fixed_part(one))) return {};
     }
     std::map<std::string, std::string> missing;
     for (const PathKey& one : keys) {
       const fs::path folder = find_folder(one);
       const std::string place = (folder / *one.path).lexically_normal().string();
-      if (fs::exists(folder / fixed_part(one), error)) {
+      if (path_exists(folder / fixed_part(one))) {
         *one.path = place;
       } else if (place != fs::path(*one.path).lexically_normal()) {
         missing[one.key] = concat(

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "config/weight_names.h"
 
@@ -258,11 +259,6 @@ const Pretrained& find_pretrained(const Backbone& backbone) {
 
 void replace_mark(std::string& text, char mark, const std::string& by) {
   if (const std::size_t at = text.find(mark); at != std::string::npos) text.replace(at, 1, by);
-}
-
-bool is_file(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
 }
 
 std::string in_folder(const std::string& folder, const std::string& file) {

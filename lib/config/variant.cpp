@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights.h"
@@ -22,8 +23,7 @@ using Variant = Backbone::Variant;
 // Returns the file that the weights of the backbone come from; "" if there is none.
 std::string find_file(const Model& model) {
   const std::string& path = model.weights.empty() ? model.backbone->weights : model.weights;
-  std::error_code error;
-  return std::filesystem::exists(path, error) ? path : "";
+  return path_exists(path) ? path : "";
 }
 
 // Returns the tensors of a weight file without their values; none if it cannot be read.

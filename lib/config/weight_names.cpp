@@ -15,11 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_file(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 // Returns whether a part of a name, or a revision, is one component of a path.
 bool is_path_part(const std::string& part) {
   constexpr std::string_view kOthers = "._-";
@@ -48,7 +43,7 @@ std::string cache_folder(const Environment& environment) {
 // Returns the folder with the files of the revision that a repository in a cache has; "" for none.
 std::string find_snapshot(const std::string& repository) {
   const fs::path reference = fs::path(repository) / "refs/main";
-  if (!has_file(reference)) return "";
+  if (!is_file(reference)) return "";
   const std::string text = read_text_file(reference);
   const std::string revision = text.substr(0, text.find_first_of(" \r\n"));
   return is_path_part(revision) ? (fs::path(repository) / "snapshots" / revision).string() : "";
@@ -58,7 +53,7 @@ std::string find_snapshot(const std::string& repository) {
 std::string find_hub_file(const std::string& folder) {
   if (folder.empty()) return "";
   for (const char* file : {"model.safetensors", "pytorch_model.bin"}) {
-    if (has_file(fs::path(folder) / file)) return (fs::path(folder) / file).string();
+    if (is_file(fs::path(folder) / file)) return (fs::path(folder) / file).string();
   }
   return "";
 }
@@ -135,7 +130,7 @@ std::string find_named_file(const WeightName& name, const Environment& environme
     std::string file;
     if (name.is_torchvision()) {
       const fs::path path = fs::path(place) / row->file;
-      if (has_file(path)) file = path.string();
+      if (is_file(path)) file = path.string();
     } else {
       file = find_hub_file(place == own_folder(name, environment) ? place : find_snapshot(place));
     }
@@ -146,9 +141,8 @@ std::string find_named_file(const WeightName& name, const Environment& environme
 
 void find_named_weights(Model& model, const Environment& environment) {
   const auto find = [&](std::string& path) {
-    std::error_code error;
     const std::optional<WeightName> name = parse_weight_name(path);
-    if (!name || fs::exists(path, error)) return;
+    if (!name || path_exists(path)) return;
     const std::string file = find_named_file(*name, environment);
     if (!file.empty() || is_published(*name)) model.weights_name = path;
     if (!file.empty()) path = file;

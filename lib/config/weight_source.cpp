@@ -236,8 +236,7 @@ WeightSource find_weight_source(const Model& model) {
     if (row != weight_table().end() && *row->file != '\0') name = row->name;
   }
   WeightSource source = name.empty() ? WeightSource{} : read_name(name);
-  std::error_code error;
-  if (fs::is_regular_file(file, error)) add_descriptions(file.parent_path(), source);
+  if (is_file(file)) add_descriptions(file.parent_path(), source);
   return source;
 }
 

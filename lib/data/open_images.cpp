@@ -129,8 +129,7 @@ std::vector<std::string> image_files(const std::string& path, std::string* note)
 
 bool is_image_list(const std::string& path) {
   const std::string ending = to_lower(Path(path).extension().string());
-  std::error_code error;
-  return (ending == ".csv" || ending == ".tsv") && std::filesystem::is_regular_file(path, error);
+  return (ending == ".csv" || ending == ".tsv") && is_file(path);
 }
 
 std::vector<std::string> list_image_files(const std::string& path, const config::Csv& csv) {

@@ -13,8 +13,7 @@ Path find_certificates(const std::map<std::string, std::string>& environment, co
            "var/lib/ca-certificates/ca-bundle.pem",             // SUSE
            "etc/ssl/cert.pem",                                  // Alpine, OpenBSD
        }) {
-    std::error_code error;
-    if (std::filesystem::exists(root / place, error)) return root / place;
+    if (path_exists(root / place)) return root / place;
   }
   return {};
 }

@@ -185,6 +185,16 @@ constexpr auto kCrcTables = make_crc_tables();
 
 }  // namespace
 
+bool is_file(const Path& path) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(path, error);
+}
+
+bool path_exists(const Path& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 Bytes read_file(const Path& path) { return read_all<Bytes>(path); }
 std::string read_text_file(const Path& path) { return read_all<std::string>(path); }
 std::size_t read_file(const Path& path, const std::function<std::uint8_t*(std::size_t)>& allocate) {

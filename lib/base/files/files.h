@@ -21,6 +21,11 @@ using Bytes = std::vector<std::uint8_t>;
 // would wait for a writer.
 void check_regular_file(const Path& path);
 
+// Return whether the path, or the target of that link, is a regular file, or exists at all; false
+// also for a path in a folder that cannot be searched.
+bool is_file(const Path& path);
+bool path_exists(const Path& path);
+
 // Returns the whole regular file. Throws DataError naming the path and the system's reason.
 Bytes read_file(const Path& path);
 std::string read_text_file(const Path& path);

@@ -10,8 +10,7 @@ Path find_installed_file(const Path& program, const Path& name) {
   for (const char* prefix : {"..", "../../../.."}) {
     const Path share = (folder / prefix / "share/trainer").lexically_normal();
     for (const Path& place : {share / file, share / "configs" / file}) {
-      std::error_code error;
-      if (std::filesystem::is_regular_file(place, error)) return place;
+      if (is_file(place)) return place;
     }
   }
   return {};

@@ -109,8 +109,7 @@ std::string compare_twice(const CheckedGpus& checked, const Environment& environ
 // The text in which a driver that is loaded names its release, also in containers; "" elsewhere.
 std::string read_driver(const Path& folder) {
   const Path file = folder / "version";
-  std::error_code error;
-  return fs::exists(file, error) ? read_text_file(file) : "";
+  return path_exists(file) ? read_text_file(file) : "";
 }
 
 // Keeps that the check with this key has passed. Returns why that is not possible, or "".
@@ -147,8 +146,7 @@ void check_gpus(const CheckedGpus& checked, bool use_passed, const backend::Plat
   const std::string key = describe_checked(checked, backend::find_gpu_libraries(platform, true),
                                            read_driver(platform.driver_folder), environment);
   const Path file = Path(platform.tuning_cache) / concat("gpus-", sha256(key), ".passed");
-  std::error_code error;
-  if (use_passed && !platform.tuning_cache.empty() && fs::exists(file, error)) return;
+  if (use_passed && !platform.tuning_cache.empty() && path_exists(file)) return;
   warn(Notice::note(concat("checking ", checked.count, " GPUs, in at most ", limit.count(), " s")));
   const Clock::time_point start = Clock::now();
   const std::string why = compare_twice(checked, environment, limit);

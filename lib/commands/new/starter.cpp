@@ -248,8 +248,7 @@ void note_missing_files(ImageSource& images, const std::vector<std::vector<std::
   std::string example;
   for (const std::vector<std::string>& of_class : files) {
     for (const std::string& file : of_class) {
-      std::error_code error;
-      if (fs::exists(file, error)) continue;
+      if (path_exists(file)) continue;
       if (++missing == 1) example = file;
     }
   }
@@ -395,8 +394,7 @@ FoundWeights find_wanted_weights(const Path& beside, const config::Environment& 
   weights.file = backbone.weights;
   if (backbone.weights != config::kImagenet) return weights;
   weights.file = beside / config::imagenet_weight_file(backbone);
-  std::error_code error;
-  if (fs::exists(weights.file, error)) return weights;
+  if (path_exists(weights.file)) return weights;
   throw DataError(concat("--backbone ", weights.backbone), Controls::kLines,
                   config::missing_imagenet_weights(backbone, environment, {beside.string()}));
 }
@@ -455,8 +453,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
     backbone.name = name;
     const std::string file = config::imagenet_weight_file(backbone);
     for (const Path& folder : weights.searched) {
-      std::error_code error;
-      if (!fs::exists(folder / file, error)) continue;
+      if (!path_exists(folder / file)) continue;
       weights.backbone = spell(name);
       weights.image_side = config::default_image_side(name);
       weights.file = folder / file;

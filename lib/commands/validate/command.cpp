@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/process/shell.h"
 #include "base/text.h"
 #include "inference/open_model/source.h"
@@ -106,8 +107,7 @@ std::vector<ValidationError> list_errors(const Error& error) {
 // Throws ConfigError for images and runs, which other commands check.
 void reject_images_and_runs(const std::string& path) {
   inference::reject_installed_elsewhere(path);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return;
+  if (!path_exists(path)) return;
   const std::string word = printable(shell_word(path));
   switch (inference::find_source_kind(path)) {
     case inference::SourceKind::kConfig:

@@ -124,8 +124,7 @@ const char* name_algorithm(const Checksum& checksum) {
 Path digest_file(const Path& file) { return file.string() + ".sha256"; }
 
 std::string read_recorded(const Path& file) {
-  std::error_code error;
-  if (!fs::exists(digest_file(file), error)) return "";
+  if (!path_exists(digest_file(file))) return "";
   const std::string text = read_text_file(digest_file(file));
   return text.substr(0, text.find(' '));
 }

@@ -91,8 +91,7 @@ WeightFile make_weight_file(std::size_t row, const config::Environment& environm
   if (server.empty()) server = concat(kServer, '/', entry.server_folder);
   weights.url = concat(server, '/', entry.folder, *entry.folder == '\0' ? "" : "/", weights.file);
   for (const Path folder : config::weight_folders(environment)) {
-    std::error_code error;
-    if (!fs::is_regular_file(folder / weights.file, error)) continue;
+    if (!is_file(folder / weights.file)) continue;
     weights.found = folder / weights.file;
     break;
   }

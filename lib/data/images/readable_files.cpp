@@ -44,8 +44,7 @@ ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings,
                              config::FolderAccess access)
     : access_(access), opened_(std::filesystem::file_time_type::clock::now()) {
   path_ = folder / concat("readable-", sha256(settings).substr(0, 16), ".bin");
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path_, error)) return;
+  if (!is_file(path_)) return;
   try {
     states_ = parse_states(read_file(path_));
   } catch (const DataError&) {

@@ -26,8 +26,7 @@ bool contains_images(const Path& folder) {
 
 // Returns whether a path is that of a folder or an image in a zip archive.
 bool leads_into_archive(const Path& path) {
-  std::error_code error;
-  return !fs::exists(path, error) && data::leads_to_image_files(path.string());
+  return !path_exists(path) && data::leads_to_image_files(path.string());
 }
 
 // Returns the runs that lie in a folder, in the order of their names.
@@ -68,8 +67,7 @@ SourceKind find_source_kind(const Path& path) {
 bool is_run(const Path& path) { return find_source_kind(path) == SourceKind::kRun; }
 
 void reject_images(const Path& path) {
-  std::error_code error;
-  const bool exists = fs::exists(path, error) || data::is_folder(path);
+  const bool exists = path_exists(path) || data::is_folder(path);
   const SourceKind kind = exists ? find_source_kind(path) : SourceKind::kConfig;
   if (kind != SourceKind::kImageFolder && kind != SourceKind::kImageList) return;
   const char* const what = kind == SourceKind::kImageList ? "list"
@@ -80,10 +78,9 @@ void reject_images(const Path& path) {
 }
 
 void check_is_run(const Path& path) {
-  std::error_code error;
-  if (fs::exists(path / "run.json", error)) return;
+  if (path_exists(path / "run.json")) return;
   reject_images(path);
-  if (!fs::exists(path, error)) {
+  if (!path_exists(path)) {
     throw DataError(path.string(),
                     config::describe_missing("folder", path.string(),
                                              "the folder of a run, as `trainer train` leaves it"));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/files.h"
 #include "base/formats/csv_lines.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -195,9 +196,8 @@ std::optional<ImagePlace> find_column_images(const std::string& path,
     names.push_back(lines[i].cells[column]);
     if (names.back().find('\0') != std::string::npos) return std::nullopt;
   }
-  std::error_code error;
   const std::string& first = names[0];
-  if (ends_like_image(first) || (!first.empty() && fs::is_regular_file(folder / first, error))) {
+  if (ends_like_image(first) || (!first.empty() && is_file(folder / first))) {
     return ImagePlace{folder, ""};
   }
   if (const auto place = find_images_near(folder, names)) return place;
@@ -214,9 +214,8 @@ void reject_unusual_header(const std::string& path, const std::vector<CsvLine>& 
   for (const std::size_t image : {0, 1}) {
     if (ends_like_image(first[image]) || first[image].find('\0') != std::string::npos) continue;
     const auto place = find_column_images(path, lines, image, folder, csv);
-    std::error_code error;
-    if (!place || fs::is_regular_file(place->folder / (first[image] + place->ending), error) ||
-        fs::is_regular_file(folder / (first[image] + csv.ending), error)) {
+    if (!place || is_file(place->folder / (first[image] + place->ending)) ||
+        is_file(folder / (first[image] + csv.ending))) {
       continue;
     }
     Cells keys{concat("image_column: ", config::to_yaml(first[image])),
@@ -421,8 +420,7 @@ std::vector<float> read_targets(const std::string& path, const CsvLine& row, con
 // Returns the path of an image. If no file has this name, backslashes separate folders.
 fs::path locate_image(const fs::path& folder, const std::string& image) {
   if (image.find('\\') == std::string::npos) return folder / image;
-  std::error_code error;
-  if (fs::exists(folder / image, error)) return folder / image;
+  if (path_exists(folder / image)) return folder / image;
   std::string with_slashes = image;
   std::ranges::replace(with_slashes, '\\', '/');
   return folder / with_slashes;
@@ -509,8 +507,7 @@ std::vector<std::string> read_image_names(const std::string& path, const config:
     return name.ends_with(csv.ending) ? name : name + csv.ending;
   };
   const auto is_image = [&](const std::string& cell) {
-    std::error_code error;
-    return ends_like_image(cell) || fs::is_regular_file(folder / complete(cell), error);
+    return ends_like_image(cell) || is_file(folder / complete(cell));
   };
   auto column = std::ranges::find(first, csv.image_column);
   if (column == first.end()) {

@@ -260,8 +260,7 @@ void check_files_exist(const ImageList& list, const config::Data& data) {
   }
   if (data.on_error != config::OnError::kFail) return;
   for (std::size_t i = 0; i < list.lines.size(); ++i) {
-    std::error_code error;
-    if (fs::exists(list.files[i].path, error)) continue;
+    if (path_exists(list.files[i].path)) continue;
     throw DataError(place(i), "there is no file ", list.files[i].path,
                     "; correct the line, or start a run without the file: --set "
                     "data.on_error=replace; ",

@@ -13,11 +13,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMaxFolders = 200;  // that are searched
 
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
 // Returns `folder` and folders up to two levels below it.
 std::vector<fs::path> folders_near(const fs::path& folder) {
   std::vector<fs::path> folders{folder};
@@ -41,7 +36,7 @@ std::optional<ImagePlace> find_images_near(const fs::path& folder,
   for (const fs::path& near : folders_near(folder.empty() ? fs::path(".") : folder)) {
     for (const char* ending : {"", ".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
       const auto exists = [&](const std::string& name) {
-        return !name.empty() && is_there(near / (name + ending));
+        return !name.empty() && is_file(near / (name + ending));
       };
       if (std::ranges::all_of(names, exists)) return ImagePlace{near, ending};
     }
@@ -66,7 +61,7 @@ std::string csv_root_advice() {
 std::string describe_missing_files(const ImageList& list, const config::Csv& csv) {
   if (list.lines.empty() || list.files.size() < 2) return "";
   for (const ListedFile& file : list.files) {
-    if (is_there(file.path)) return "";
+    if (is_file(file.path)) return "";
   }
   const fs::path csv_folder = fs::path(list.source).parent_path();
   const fs::path root = csv.root.empty() ? csv_folder : fs::path(csv.root);

@@ -91,8 +91,7 @@ Relabel::Relabel(const config::Data& data) : data_(data) {
 
 void Relabel::read() {
   const std::string& file = data_.relabel;
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) {
+  if (!is_file(file)) {
     throw DataError(file,
                     "no such file, named by data.relabel. Give its place with --set "
                     "data.relabel=NEW, or use the labels of the data with --set "
