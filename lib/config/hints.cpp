@@ -58,15 +58,9 @@ std::string colon_hint(const std::string& line) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return "";
   const std::string_view key = text.substr(0, colon), value = text.substr(colon + 1);
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const bool is_word = !key.empty() && is_letter(key[0]) && std::ranges::all_of(key, [&](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9');
-  });
   const bool is_glued =
       !value.empty() && std::string_view(" \t\r:/\\").find(value[0]) == std::string_view::npos;
-  if (!is_word || !is_glued) return "";
+  if (!is_name(key) || !is_glued) return "";
   return concat("; write a space after the colon: '", key, ": ", value, "'");
 }
 

@@ -3,15 +3,6 @@
 namespace trainer::config {
 namespace {
 
-bool is_name(std::string_view name) {
-  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  for (const char c : name) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    if (!letter && !(c >= '0' && c <= '9') && c != '_') return false;
-  }
-  return true;
-}
-
 // Returns the value of ${reference}; `:-` means "when unset or empty", as in the shell.
 std::string resolve(const std::string& reference, const Environment& environment, Node& node) {
   const std::size_t dash = reference.find(":-");

@@ -1,6 +1,5 @@
 #include "config/yaml/rounds.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -23,14 +22,9 @@ using Variables = std::map<std::string, Variable>;  // by name
 
 // Returns the name of a variable whose value the text stands for: "size" of "$size"; else "".
 std::string variable_name(const Node& node) {
-  if (node.kind != Node::Kind::kScalar || node.text.size() < 2 || node.text[0] != '$') return "";
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  if (!is_letter(node.text[1])) return "";
-  const bool is_word = std::all_of(node.text.begin() + 1, node.text.end(),
-                                   [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
-  return is_word ? node.text.substr(1) : "";
+  if (node.kind != Node::Kind::kScalar || !node.text.starts_with('$')) return "";
+  const std::string name = node.text.substr(1);
+  return is_name(name) ? name : "";
 }
 
 std::size_t count_nodes(const Node& node) {

@@ -103,6 +103,11 @@ void print_block(const Node& node, int indent, std::string& out) {
 
 }  // namespace
 
+bool is_name(std::string_view text) {
+  const auto is_part = [](char c) { return is_letter(c) || is_decimal_digit(c) || c == '_'; };
+  return !text.empty() && !is_decimal_digit(text[0]) && std::ranges::all_of(text, is_part);
+}
+
 std::string describe(const Node& node) {
   switch (node.kind) {
     case Node::Kind::kNull:

@@ -45,6 +45,9 @@ std::string describe(const Node& node);
 Node read_yaml(const std::string& text, const std::string& file,
                std::vector<Diagnostic>& diagnostics);
 
+// Returns whether a text can name a variable or a key: letters, digits and _, with no digit first.
+bool is_name(std::string_view text);
+
 // Replaces ${NAME}, ${NAME:-default} and $$ in every scalar. A missing variable sets the `failure`
 // of the node, which an override of the node removes.
 void substitute(Node& node, const Environment& environment);
