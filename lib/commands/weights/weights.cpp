@@ -1,5 +1,7 @@
 #include "commands/weights/weights.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -20,66 +22,50 @@ namespace {
 
 namespace fs = std::filesystem;
 using Name = config::Backbone::Name;
-using Kind = Checksum::Kind;
 
 constexpr const char* kServer = "https://storage.googleapis.com";
 
-// The rows of keras.applications, with the checksums that Keras gives. Keras gives none for
+// A row of keras.applications, with the checksum that Keras gives. Keras gives none for
 // MobileNetV2.
-constexpr struct {
+struct KerasFile {
   Name name;
-  const char* server_folder;  // of kServer
-  const char* folder;         // below it, and below a mirror
+  const char* folder;  // below that of the server, and below a mirror
   int megabytes;
-  Kind kind;
+  Checksum::Kind kind;
   const char* hex;
-} kFiles[] = {
-    {Name::kVgg16, "tensorflow/keras-applications", "vgg16", 59, Kind::kMd5,
-     "6d6bbae143d832006294945121d1f1fc"},
-    {Name::kMobileNetV2, "tensorflow/keras-applications", "mobilenet_v2", 9, Kind::kRecorded, ""},
-    {Name::kResNet50, "tensorflow/keras-applications", "resnet", 95, Kind::kMd5,
-     "4d473c1dd8becc155b73f8504c6f6626"},
-    {Name::kResNet101, "tensorflow/keras-applications", "resnet", 171, Kind::kMd5,
-     "88cf7a10940856eca736dc7b7e228a21"},
-    {Name::kDenseNet121, "tensorflow/keras-applications", "densenet", 29, Kind::kMd5,
-     "30ee3e1110167f948a6b9946edeeb738"},
-    {Name::kEfficientNetB0, "keras-applications", "", 17, Kind::kMd5,
-     "50bc09e76180e00e4465e1a485ddc09d"},
-    {Name::kEfficientNetB1, "keras-applications", "", 27, Kind::kMd5,
-     "74c4e6b3e1f6a1eea24c589628592432"},
-    {Name::kEfficientNetB2, "keras-applications", "", 32, Kind::kMd5,
-     "111f8e2ac8aa800a7a99e3239f7bfb39"},
-    {Name::kEfficientNetB3, "keras-applications", "", 44, Kind::kMd5,
-     "af6d107764bb5b1abb91932881670226"},
-    {Name::kMobileNetV3Small, "tensorflow/keras-applications", "mobilenet_v3", 4, Kind::kMd5,
-     "d3e8ec802a04aa4fc771ee12a9a9b836"},
-    {Name::kMobileNetV3Large, "tensorflow/keras-applications", "mobilenet_v3", 13, Kind::kMd5,
-     "07fb09a5933dd0c8eaafa16978110389"},
-    {Name::kConvNeXtTiny, "tensorflow/keras-applications", "convnext", 112, Kind::kSha256,
-     "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"},
-    {Name::kConvNeXtSmall, "tensorflow/keras-applications", "convnext", 198, Kind::kSha256,
-     "6fc8009faa2f00c1c1dfce59feea9b0745eb260a7dd11bee65c8e20843da6eab"},
-    {Name::kConvNeXtBase, "tensorflow/keras-applications", "convnext", 351, Kind::kSha256,
-     "40a20c5548a5e9202f69735ecc06c990e6b7c9d2de39f0361e27baeb24cb7c45"},
-    {Name::kResNet152, "tensorflow/keras-applications", "resnet", 234, Kind::kMd5,
-     "ee4c566cf9a93f14d82f913c2dc6dd0c"},
-    {Name::kEfficientNetB4, "keras-applications", "", 72, Kind::kMd5,
-     "ebc24e6d6c33eaebbd558eafbeedf1ba"},
-    {Name::kEfficientNetV2B0, "tensorflow/keras-applications", "efficientnet_v2", 24, Kind::kMd5,
-     "893217f2bb855e2983157299931e43ff"},
-    {Name::kEfficientNetV2B1, "tensorflow/keras-applications", "efficientnet_v2", 28, Kind::kMd5,
-     "0e80663031ca32d657f9caa404b6ec37"},
-    {Name::kEfficientNetV2B2, "tensorflow/keras-applications", "efficientnet_v2", 36, Kind::kMd5,
-     "1dfe2e7a5d45b6632553a8961ea609eb"},
-    {Name::kEfficientNetV2B3, "tensorflow/keras-applications", "efficientnet_v2", 53, Kind::kMd5,
-     "f6abf7b5849ac99a89b50dd3fd532856"},
-    {Name::kEfficientNetV2S, "tensorflow/keras-applications", "efficientnet_v2", 83, Kind::kMd5,
-     "af0682fb74e8c54910f2d4393339c070"},
-    {Name::kXception, "tensorflow/keras-applications", "xception", 84, Kind::kMd5,
-     "b0042744bf5b25fce3cb969f33bebb97"}};
+};
+constexpr auto kFiles = [] {
+  using enum config::Backbone::Name;
+  using enum Checksum::Kind;
+  return std::to_array<KerasFile>(
+      {{kVgg16, "vgg16", 59, kMd5, "6d6bbae143d832006294945121d1f1fc"},
+       {kMobileNetV2, "mobilenet_v2", 9, kRecorded, ""},
+       {kResNet50, "resnet", 95, kMd5, "4d473c1dd8becc155b73f8504c6f6626"},
+       {kResNet101, "resnet", 171, kMd5, "88cf7a10940856eca736dc7b7e228a21"},
+       {kDenseNet121, "densenet", 29, kMd5, "30ee3e1110167f948a6b9946edeeb738"},
+       {kEfficientNetB0, "", 17, kMd5, "50bc09e76180e00e4465e1a485ddc09d"},
+       {kEfficientNetB1, "", 27, kMd5, "74c4e6b3e1f6a1eea24c589628592432"},
+       {kEfficientNetB2, "", 32, kMd5, "111f8e2ac8aa800a7a99e3239f7bfb39"},
+       {kEfficientNetB3, "", 44, kMd5, "af6d107764bb5b1abb91932881670226"},
+       {kMobileNetV3Small, "mobilenet_v3", 4, kMd5, "d3e8ec802a04aa4fc771ee12a9a9b836"},
+       {kMobileNetV3Large, "mobilenet_v3", 13, kMd5, "07fb09a5933dd0c8eaafa16978110389"},
+       {kConvNeXtTiny, "convnext", 112, kSha256,
+        "d547c096cabd03329d7be5562c5e14798aa39ed24b474157cef5e85ab9e49ef1"},
+       {kConvNeXtSmall, "convnext", 198, kSha256,
+        "6fc8009faa2f00c1c1dfce59feea9b0745eb260a7dd11bee65c8e20843da6eab"},
+       {kConvNeXtBase, "convnext", 351, kSha256,
+        "40a20c5548a5e9202f69735ecc06c990e6b7c9d2de39f0361e27baeb24cb7c45"},
+       {kResNet152, "resnet", 234, kMd5, "ee4c566cf9a93f14d82f913c2dc6dd0c"},
+       {kEfficientNetB4, "", 72, kMd5, "ebc24e6d6c33eaebbd558eafbeedf1ba"},
+       {kEfficientNetV2B0, "efficientnet_v2", 24, kMd5, "893217f2bb855e2983157299931e43ff"},
+       {kEfficientNetV2B1, "efficientnet_v2", 28, kMd5, "0e80663031ca32d657f9caa404b6ec37"},
+       {kEfficientNetV2B2, "efficientnet_v2", 36, kMd5, "1dfe2e7a5d45b6632553a8961ea609eb"},
+       {kEfficientNetV2B3, "efficientnet_v2", 53, kMd5, "f6abf7b5849ac99a89b50dd3fd532856"},
+       {kEfficientNetV2S, "efficientnet_v2", 83, kMd5, "af0682fb74e8c54910f2d4393339c070"},
+       {kXception, "xception", 84, kMd5, "b0042744bf5b25fce3cb969f33bebb97"}});
+}();
 
-WeightFile make_weight_file(std::size_t row, const config::Environment& environment) {
-  const auto& entry = kFiles[row];
+WeightFile make_weight_file(const KerasFile& entry, const config::Environment& environment) {
   config::Backbone backbone;
   backbone.name = entry.name;
   WeightFile weights;
@@ -88,8 +74,10 @@ WeightFile make_weight_file(std::size_t row, const config::Environment& environm
   weights.megabytes = entry.megabytes;
   weights.checksum = {entry.kind, entry.hex};
   std::string server = read_server(environment, "WEIGHTS_MIRROR");
-  if (server.empty()) server = concat(kServer, '/', entry.server_folder);
-  weights.url = concat(server, '/', entry.folder, *entry.folder == '\0' ? "" : "/", weights.file);
+  const bool has_folder = *entry.folder != '\0';  // the server keeps the others in another place
+  if (server.empty())
+    server = concat(kServer, has_folder ? "/tensorflow" : "", "/keras-applications");
+  weights.url = concat(server, '/', entry.folder, has_folder ? "/" : "", weights.file);
   for (const Path folder : config::weight_folders(environment)) {
     if (!is_file(folder / weights.file)) continue;
     weights.found = folder / weights.file;
@@ -117,9 +105,7 @@ std::string find_fault(const std::string& name, const Path& file) {
 // Returns the files that can be downloaded, in the order of the backbones.
 std::vector<WeightFile> weight_files(const config::Environment& environment) {
   std::vector<WeightFile> files;
-  for (std::size_t row = 0; row < std::size(kFiles); ++row) {
-    files.push_back(make_weight_file(row, environment));
-  }
+  for (const KerasFile& row : kFiles) files.push_back(make_weight_file(row, environment));
   return files;
 }
 
@@ -131,9 +117,8 @@ WeightFile find_weight_file(const std::string& name, const config::Environment& 
     throw ConfigError(
         {}, config::unknown("backbone", name, "`trainer weights` lists them", enum_words<Name>()));
   }
-  for (std::size_t row = 0; row < std::size(kFiles); ++row) {
-    if (kFiles[row].name == *backbone) return make_weight_file(row, environment);
-  }
+  const auto* const row = std::ranges::find(kFiles, *backbone, &KerasFile::name);
+  if (row != kFiles.end()) return make_weight_file(*row, environment);
   config::Backbone other;
   other.name = *backbone;
   throw DataError(name, Controls::kLines, config::missing_imagenet_weights(other, environment));
@@ -148,7 +133,7 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
   what.checksum = weights.checksum;
   what.start = "\x89HDF\r\n\x1a\n";
   what.max_bytes = std::int64_t{weights.megabytes} * 2'000'000;
-  if (weights.checksum.kind == Kind::kRecorded) {
+  if (weights.checksum.kind == Checksum::Kind::kRecorded) {
     what.min_bytes = std::int64_t{weights.megabytes} * 1'000'000;
     what.max_bytes = what.min_bytes + 900'000;
     what.find_fault = [&](const Path& file) { return find_fault(weights.name, file); };

@@ -17,7 +17,7 @@ namespace trainer::data::timm_rand_augment_test {
 namespace {
 
 using nlohmann::json;
-using Op = TimmOp;
+using Op = PixelOp;
 
 const std::map<std::string, Op> kNames{{"AutoContrast", Op::kAutoContrast},
                                        {"Equalize", Op::kEqualize},
@@ -76,9 +76,9 @@ TEST_CASE("timm_rand_augment: operations have the pixels of timm on Pillow image
   const std::vector<std::uint8_t> fill = fixture()["fill"];
   for (const json& c : fixture()["ops"]) {
     Pixels image = read_pixels(fixture()["images"][c["image"].get<std::string>()]);
-    apply_op(kNames.at(c["op"]), c["argument"],
-             c["bicubic"] ? config::Interpolation::kBicubic : config::Interpolation::kBilinear,
-             fill, image);
+    apply_timm_op(kNames.at(c["op"]), c["argument"],
+                  c["bicubic"] ? config::Interpolation::kBicubic : config::Interpolation::kBilinear,
+                  fill, image);
     CHECK_MESSAGE(is_equal(image, read_pixels(c["pixels"])), c["op"].get<std::string>(), ' ',
                   c["argument"].get<double>(), " of ", c["image"].get<std::string>());
   }
@@ -87,7 +87,7 @@ TEST_CASE("timm_rand_augment: operations have the pixels of timm on Pillow image
 TEST_CASE("timm_rand_augment: posterize without any bit gives black") {
   for (const double bits : {0.0, -8.0}) {
     Pixels image = read_pixels(fixture()["images"]["noise"]);
-    apply_op(Op::kPosterize, bits, config::Interpolation::kBilinear, {}, image);
+    apply_timm_op(Op::kPosterize, bits, config::Interpolation::kBilinear, {}, image);
     CHECK(std::all_of(image.data(), image.data() + image.size(), [](int v) { return v == 0; }));
   }
 }
@@ -109,10 +109,7 @@ TEST_CASE("timm_rand_augment: arguments by magnitude are timm's, with and withou
 TEST_CASE("timm_rand_augment: the operations are timm's, in its order") {
   std::vector<Op> order;
   for (const json& name : fixture()["order"]) order.push_back(kNames.at(name));
-  REQUIRE(order.size() == kTimmOps);
-  for (int i = 0; i < kTimmOps; ++i) {
-    CHECK(order[static_cast<std::size_t>(i)] == static_cast<Op>(i));
-  }
+  CHECK(std::ranges::equal(order, kTimmOps));
 }
 
 TEST_CASE("timm_rand_augment: magnitudes are N(m, mstd), cut to [0, mmax]") {
@@ -175,14 +172,13 @@ TEST_CASE("timm_rand_augment: all operations, signs and interpolations occur") {
   const auto list_results = [&] {
     std::set<std::string> results;
     const std::vector<std::uint8_t> fill = fixture()["fill"];  // the pixels of 0 in `torch`
-    for (int op = 0; op < kTimmOps; ++op) {
+    for (const Op op : kTimmOps) {
       for (const bool is_negative : {false, true}) {
         for (const auto interpolation :
              {config::Interpolation::kBilinear, config::Interpolation::kBicubic}) {
           Pixels image = read_pixels(fixture()["images"]["noise"]);
           const TimmStrength strength{7, policy.increasing, is_negative};
-          apply_op(static_cast<Op>(op), find_argument(static_cast<Op>(op), strength), interpolation,
-                   fill, image);
+          apply_timm_op(op, find_argument(op, strength), interpolation, fill, image);
           results.emplace(image.data(), image.data() + image.size());
         }
       }

@@ -186,6 +186,11 @@ void apply_op(PixelOp op, double magnitude, Pixels& image) {
       return for_each_value(image, [=](int value, int) {
         return static_cast<std::uint8_t>(value < magnitude ? value : 255 - value);
       });
+    case PixelOp::kSolarizeAdd:
+      return for_each_value(image, [=](int value, int) {
+        const int sum = std::min(value + static_cast<int>(magnitude), 255);
+        return static_cast<std::uint8_t>(value < 128 ? sum : value);
+      });
     case PixelOp::kAutoContrast:
       for (int c = 0; c < image.channels(); ++c) auto_contrast(c, image);
       return;

@@ -18,6 +18,7 @@ enum class PixelOp {
   kSharpness,
   kPosterize,
   kSolarize,
+  kSolarizeAdd,
   kAutoContrast,
   kEqualize,
   kInvert
@@ -25,8 +26,9 @@ enum class PixelOp {
 
 // Applies an operation as the policies of torchvision do to a Pillow image: nearest pixels, black
 // beyond the edges. The magnitude is a slope (shear), pixels (translate), degrees (rotate), a
-// factor minus 1 (brightness to sharpness), bits (posterize) or a value (solarize); the other
-// operations ignore it. The image has 1 or 3 channels.
+// factor minus 1 (brightness to sharpness), bits (posterize), a value (solarize) or what is added
+// to values below 128 (solarize_add); the other operations ignore it. The image has 1 or 3
+// channels.
 void apply_op(PixelOp op, double magnitude, Pixels& image);
 
 // Sets all channels to the luma.

@@ -158,6 +158,7 @@ std::vector<float> magnitudes(PixelOp op, Strength strength, int bins, int heigh
     case Op::kSolarize:
       return evenly(255, 0, bins);
     case Op::kIdentity:
+    case Op::kSolarizeAdd:
     case Op::kAutoContrast:
     case Op::kEqualize:
     case Op::kInvert:

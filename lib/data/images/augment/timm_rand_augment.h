@@ -6,6 +6,7 @@
 // either.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -14,39 +15,28 @@
 #include "config/sections/data.h"
 #include "data/decode/pixels.h"
 #include "data/images/augment/denormalizer.h"
+#include "data/images/augment/pixel_ops.h"
 
 namespace trainer::data {
 
 // The operations in timm's order; each is drawn with the same probability.
-enum class TimmOp {
-  kAutoContrast,
-  kEqualize,
-  kInvert,
-  kRotate,
-  kPosterize,
-  kSolarize,
-  kSolarizeAdd,
-  kColor,
-  kContrast,
-  kBrightness,
-  kSharpness,
-  kShearX,
-  kShearY,
-  kTranslateX,
-  kTranslateY
-};
-inline constexpr int kTimmOps = 15;
+inline constexpr std::array kTimmOps = [] {
+  using enum PixelOp;
+  return std::array{kAutoContrast, kEqualize,    kInvert, kRotate,     kPosterize,
+                    kSolarize,     kSolarizeAdd, kColor,  kContrast,   kBrightness,
+                    kSharpness,    kShearX,      kShearY, kTranslateX, kTranslateY};
+}();
 
 struct TimmStrength {
   double magnitude = 0;        // 10 is full strength
   bool is_increasing = false;  // no operation is weaker at a higher magnitude (inc1)
   bool is_negative = false;    // the drawn sign of operations that have two directions
 };
-// Returns the argument of an operation: degrees counter-clockwise (rotate), the bits that are kept
-// (posterize), the value from which on pixels are inverted (solarize), what is added to values
-// below 128 (solarize_add), a factor (color, contrast, brightness, sharpness), a slope (shear) or a
-// share of the side (translate). 0 for the other operations, which have none.
-double find_argument(TimmOp op, const TimmStrength& strength);
+// Returns the argument of an operation of timm: degrees counter-clockwise (rotate), the bits that
+// are kept (posterize), the value from which on pixels are inverted (solarize), what is added to
+// values below 128 (solarize_add), a factor (color, contrast, brightness, sharpness), a slope
+// (shear) or a share of the side (translate). 0 for the other operations, which have none.
+double find_argument(PixelOp op, const TimmStrength& strength);
 
 // Draws the magnitude of an operation: N(magnitude, magnitude_std), cut to [0, max_magnitude].
 double draw_magnitude(const config::TimmRandAugment& policy, Random& random);
@@ -54,8 +44,8 @@ double draw_magnitude(const config::TimmRandAugment& policy, Random& random);
 // Applies an operation as timm does to a Pillow image of 1 or 3 channels. Moved images are
 // interpolated, and `fill` has a value per channel for what is beyond their edges.
 // posterize with fewer than 1 bit makes the image black, as Pillow did before version 13.
-void apply_op(TimmOp op, double argument, config::Interpolation interpolation,
-              std::span<const std::uint8_t> fill, Pixels& image);
+void apply_timm_op(PixelOp op, double argument, config::Interpolation interpolation,
+                   std::span<const std::uint8_t> fill, Pixels& image);
 
 // Applies the whole policy; what is beyond edges has the pixels that are 0 after normalization. It
 // draws the same count of numbers for every image.
