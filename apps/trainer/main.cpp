@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/files/output_buffer.h"
-#include "base/process/process.h"
 #include "base/system_error.h"
 #include "base/text.h"
 #include "base/threads/denormals.h"

@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/system_error.h"
 #include "base/text.h"
-#include "checkpoint/file_kind.h"
 #include "checkpoint/safetensors.h"
 
 namespace trainer::checkpoint {

@@ -2,7 +2,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/formats/json.h"
 #include "config/config.h"
 #include "hooks/hooks.h"
 #include "hooks/mlflow/sender.h"

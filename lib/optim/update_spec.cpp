@@ -23,11 +23,8 @@ graph::UpdateRule make_rule(const config::RmsProp& rms) {
   return graph::RmsPropRule{to_float(rms.rho), to_float(rms.momentum), to_float(rms.epsilon),
                             rms.centered};
 }
-graph::UpdateRule make_rule(const config::Adam& adam) {
-  return graph::AdamRule{to_float(adam.beta_1), to_float(adam.beta_2), to_float(adam.epsilon),
-                         adam.amsgrad};
-}
-graph::UpdateRule make_rule(const config::AdamW& adam) {
+// Adam and AdamW.
+graph::UpdateRule make_rule(const auto& adam) {
   return graph::AdamRule{to_float(adam.beta_1), to_float(adam.beta_2), to_float(adam.epsilon),
                          adam.amsgrad};
 }

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "commands/explain/explain.h"
-#include "commands/models/models.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 #include "results/catalogue.h"

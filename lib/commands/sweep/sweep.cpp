@@ -10,7 +10,6 @@
 #include "base/numbers/seconds.h"
 #include "base/text.h"
 #include "checkpoint/lock.h"
-#include "checkpoint/run_links.h"
 #include "commands/sweep/child.h"
 #include "commands/sweep/eta.h"
 #include "results/read_json.h"

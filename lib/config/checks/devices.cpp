@@ -3,7 +3,6 @@
 #include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/keys.h"
-#include "config/rule.h"
 
 namespace trainer::config {
 

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/numbers/statistics.h"
-#include "base/text.h"
 #include "engine/metrics/binary_scores.h"
 
 namespace trainer::engine {

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
-#include "base/numbers/statistics.h"
 #include "base/text.h"
 #include "data/class_names.h"
 #include "inference/decisions/scored_split.h"

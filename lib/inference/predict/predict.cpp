@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/numbers/seconds.h"
-#include "base/numbers/statistics.h"
 #include "engine/evaluate.h"
 #include "engine/flip_evaluation.h"
 #include "engine/metrics/binary_scores.h"

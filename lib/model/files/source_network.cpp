@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
 #include "model/backbones/backbone.h"
 
 namespace trainer::model {

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/numbers/statistics.h"
-#include "base/text.h"
 #include "engine/metrics/labelled_logits.h"
 
 namespace trainer::results {

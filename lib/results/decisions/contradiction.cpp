@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "base/text.h"
 
 namespace trainer::results {
 namespace {

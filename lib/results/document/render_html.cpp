@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "results/document/document.h"
 #include "results/page/svg.h"
 

@@ -1,6 +1,5 @@
 #include "base/error.h"
 #include "base/process/shell.h"
-#include "base/text.h"
 #include "results/crossval/crossval_result.h"
 #include "results/evaluation/evaluation_report.h"
 #include "results/pages/html.h"
