@@ -51,20 +51,7 @@ void check_split_paths(const config::Data& config, Split split) {
 
 // Returns whether the format reads files that the user provides.
 bool reads_files(config::DataFormat format) {
-  switch (format) {
-    case config::DataFormat::kSynthetic:
-    case config::DataFormat::kDigits:
-      return false;
-    case config::DataFormat::kIdx:
-    case config::DataFormat::kNpz:
-    case config::DataFormat::kImageFolder:
-    case config::DataFormat::kCsv:
-    case config::DataFormat::kCifar:
-    case config::DataFormat::kTfRecord:
-    case config::DataFormat::kWebDataset:
-      return true;
-  }
-  return true;
+  return format != config::DataFormat::kSynthetic && format != config::DataFormat::kDigits;
 }
 
 void check_paths(const config::Data& config, const std::set<Split>& wanted) {

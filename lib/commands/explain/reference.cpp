@@ -1,5 +1,6 @@
 #include "commands/explain/reference.h"
 
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -70,36 +71,24 @@ std::string backbones() {
          markdown_table({"name", "variant", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
-const char* describe_format(config::DataFormat format) {
-  using Format = config::DataFormat;
-  switch (format) {
-    case Format::kIdx:
-      return "The files of MNIST: images and labels of each split, .gz or not.";
-    case Format::kNpz:
-      return "NumPy arrays: an .npz with x_train, y_train, x_test, y_test, or .npy files.";
-    case Format::kSynthetic:
-      return "Random images, for measurements.";
-    case Format::kDigits:
-      return "Drawn digits of 28 x 28, which the program writes once; needs no download.";
-    case Format::kImageFolder:
-      return "Image files in one folder per class, also in a zip archive.";
-    case Format::kCsv:
-      return "A list of image files and labels.";
-    case Format::kCifar:
-      return "CIFAR's binary files: data_batch_*.bin and test_batch.bin, or train.bin and "
-             "test.bin.";
-    case Format::kTfRecord:
-      return "TFRecord files of tf.train.Example with encoded images.";
-    case Format::kWebDataset:
-      return "Tar shards of image files, with the class of each beside it.";
-  }
-  return "";
-}
-
 std::string formats() {
+  using enum config::DataFormat;
+  static constexpr std::pair<config::DataFormat, const char*> kFormats[] = {
+      {kIdx, "The files of MNIST: images and labels of each split, .gz or not."},
+      {kNpz, "NumPy arrays: an .npz with x_train, y_train, x_test, y_test, or .npy files."},
+      {kSynthetic, "Random images, for measurements."},
+      {kDigits, "Drawn digits of 28 x 28, which the program writes once; needs no download."},
+      {kImageFolder, "Image files in one folder per class, also in a zip archive."},
+      {kCsv, "A list of image files and labels."},
+      {kCifar,
+       "CIFAR's binary files: data_batch_*.bin and test_batch.bin, or train.bin and "
+       "test.bin."},
+      {kTfRecord, "TFRecord files of tf.train.Example with encoded images."},
+      {kWebDataset, "Tar shards of image files, with the class of each beside it."}};
+  static_assert(std::size(kFormats) == spellings(config::DataFormat{}).size());
   std::vector<Row> rows;
-  for (const auto& [format, word] : spellings(config::DataFormat{})) {
-    rows.push_back({code(std::string(word)), describe_format(format)});
+  for (const auto& [format, meaning] : kFormats) {
+    rows.push_back({code(std::string(spell(format))), meaning});
   }
   return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +
          "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "

@@ -1,56 +1,42 @@
 #include "config/sections/layers.h"
 
 #include <tuple>
+#include <utility>
 
 #include "config/field.h"
 
 namespace trainer::config {
 
-static const char* describe(Initializer::Kind kind) {
-  using Kind = Initializer::Kind;
-  switch (kind) {
-    case Kind::kGlorotUniform:
-      return "Keras's GlorotUniform: uniform in [-x, x] with x = sqrt(6 / (fan_in + fan_out)).";
-    case Kind::kGlorotNormal:
-      return "Keras's GlorotNormal: truncated normal, of variance 2 / (fan_in + fan_out).";
-    case Kind::kHeUniform:
-      return "Keras's HeUniform: uniform in [-x, x] with x = sqrt(6 / fan_in).";
-    case Kind::kHeNormal:
-      return "Keras's HeNormal: truncated normal, of variance 2 / fan_in.";
-    case Kind::kLecunUniform:
-      return "Keras's LecunUniform: uniform in [-x, x] with x = sqrt(3 / fan_in).";
-    case Kind::kLecunNormal:
-      return "Keras's LecunNormal: truncated normal, of variance 1 / fan_in.";
-    case Kind::kRandomUniform:
-      return "Keras's RandomUniform: uniform, from low to high.";
-    case Kind::kRandomNormal:
-      return "Keras's RandomNormal: normal, by mean and stddev.";
-    case Kind::kTruncatedNormal:
-      return "Keras's TruncatedNormal: normal, cut at two standard deviations.";
-    case Kind::kZeros:
-      return "Keras's Zeros: all elements are 0.";
-    case Kind::kOnes:
-      return "Keras's Ones: all elements are 1.";
-    case Kind::kConstant:
-      return "Keras's Constant: all elements have one value.";
-  }
-  return "";
-}
-
 void fields(FieldVisitor& v, Initializer& s) {
-  using Kind = Initializer::Kind;
+  using enum Initializer::Kind;
+  static constexpr std::pair<Initializer::Kind, const char*> kHelp[] = {
+      {kGlorotUniform,
+       "Keras's GlorotUniform: uniform in [-x, x] with x = sqrt(6 / (fan_in + fan_out))."},
+      {kGlorotNormal,
+       "Keras's GlorotNormal: truncated normal, of variance 2 / (fan_in + fan_out)."},
+      {kHeUniform, "Keras's HeUniform: uniform in [-x, x] with x = sqrt(6 / fan_in)."},
+      {kHeNormal, "Keras's HeNormal: truncated normal, of variance 2 / fan_in."},
+      {kLecunUniform, "Keras's LecunUniform: uniform in [-x, x] with x = sqrt(3 / fan_in)."},
+      {kLecunNormal, "Keras's LecunNormal: truncated normal, of variance 1 / fan_in."},
+      {kRandomUniform, "Keras's RandomUniform: uniform, from low to high."},
+      {kRandomNormal, "Keras's RandomNormal: normal, by mean and stddev."},
+      {kTruncatedNormal, "Keras's TruncatedNormal: normal, cut at two standard deviations."},
+      {kZeros, "Keras's Zeros: all elements are 0."},
+      {kOnes, "Keras's Ones: all elements are 1."},
+      {kConstant, "Keras's Constant: all elements have one value."}};
+  static_assert(std::size(kHelp) == spellings(Initializer::Kind{}).size());
   v.definition("initializer");
   v.choice("an initializer", true);
-  for (const auto& [kind, name] : spellings(Kind{})) {
+  for (const auto& [kind, help] : kHelp) {
     v.alternative(
-        name, describe(kind), s.kind == kind, [&, k = kind] { s.kind = k; },
+        spell(kind), help, s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](FieldVisitor& inner) {
-          if (k == Kind::kConstant) inner("value", s.value, "Value of all elements.");
-          if (k == Kind::kRandomUniform) {
+          if (k == kConstant) inner("value", s.value, "Value of all elements.");
+          if (k == kRandomUniform) {
             inner("low", s.low, "Lower end of the range.");
             inner("high", s.high, "Upper end of the range.");
           }
-          if (k == Kind::kRandomNormal || k == Kind::kTruncatedNormal) {
+          if (k == kRandomNormal || k == kTruncatedNormal) {
             inner("mean", s.mean, "Mean of the normal distribution.");
             inner("stddev", s.stddev, "Standard deviation of the normal distribution.",
                   at_least(0));
