@@ -3,28 +3,18 @@
 #include <nlohmann/json.hpp>
 
 namespace trainer::results {
+
+NLOHMANN_JSON_SERIALIZE_ENUM(Form::Kind, {{Form::Kind::kBoolean, "boolean"},
+                                          {Form::Kind::kInteger, "integer"},
+                                          {Form::Kind::kNumber, "number"},
+                                          {Form::Kind::kText, "string"},
+                                          {Form::Kind::kList, "array"},
+                                          {Form::Kind::kMap, "object"},
+                                          {Form::Kind::kObject, "object"}})
+
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const char* name_type(Form::Kind kind) {
-  switch (kind) {
-    case Form::Kind::kBoolean:
-      return "boolean";
-    case Form::Kind::kInteger:
-      return "integer";
-    case Form::Kind::kNumber:
-      return "number";
-    case Form::Kind::kText:
-      return "string";
-    case Form::Kind::kList:
-      return "array";
-    case Form::Kind::kMap:
-    case Form::Kind::kObject:
-      return "object";
-  }
-  return "";
-}
 
 Json describe_key(const KeyDescription& key) {
   Json schema = to_json_schema(key.form);
@@ -56,7 +46,7 @@ Json describe_form(const Form& form) {
     }
     return {{"anyOf", std::move(any)}};
   }
-  Json schema{{"type", name_type(form.kind)}};
+  Json schema{{"type", form.kind}};
   if (!form.words.empty()) schema["enum"] = form.words;
   if (form.kind == Form::Kind::kList) schema["items"] = to_json_schema(form.items.front());
   if (form.kind == Form::Kind::kMap) {
