@@ -97,7 +97,7 @@ class KubeflowHook final : public Hook {
     Clock::time_point next = Clock::now();
     Clock::duration pause = options_.period;
     while (true) {
-      changed_.wait_until(lock, next, [&] { return is_cancelled_.load(); });
+      changed_.wait_until(lock, next, [&] { return is_cancelled_ || (is_over_ && !has_news_); });
       changed_.wait(lock, [&] { return has_news_ || is_over_ || is_cancelled_; });
       if (is_cancelled_ || !has_news_) break;
       has_news_ = false;

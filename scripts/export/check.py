@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+# Classes whose probabilities differ by less are both the likeliest.
+EQUAL = 1e-6
+
 
 def run(trainer, *arguments):
     done = subprocess.run([trainer, *map(str, arguments)], capture_output=True, text=True)
@@ -38,7 +41,8 @@ def compare(trainer, model, images, example):
     others, largest = 0, 0.0
     for line in lines:
         ours, theirs = line["probabilities"], example.predict(line["file"])
-        others += max(ours, key=ours.get) != max(theirs, key=theirs.get)
+        likeliest = max(theirs, key=theirs.get)
+        others += max(ours.values()) - ours[likeliest] > EQUAL
         largest = max(largest, *(abs(ours[name] - theirs[name]) for name in ours))
     return len(lines), others, largest
 
