@@ -57,13 +57,17 @@ struct DenseLayer {
 // do not lie there in the format that the primitive of the slice reads.
 std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const memory::desc& packed,
                                                 const DenseSlice& slice) {
-  if (slice.units.count == layer.units) return 0;
+  const memory::desc format = layer.plan(slice).weights_desc();
+  if (slice.units.count == layer.units) {
+    // The format may depend on the number of rows.
+    return packed == format ? std::optional<std::int64_t>(0) : std::nullopt;
+  }
   memory::desc part = packed.submemory_desc({slice.units.count, layer.inputs},
                                             {slice.units.first, 0}, /*allow_empty=*/true);
   if (part.is_zero()) return std::nullopt;
   const std::int64_t elements = part.data.offset0;
   part.data.offset0 = 0;
-  if (part != layer.plan(slice).weights_desc()) return std::nullopt;
+  if (part != format) return std::nullopt;
   return elements * static_cast<std::int64_t>(size_of(layer.in));
 }
 
