@@ -25,7 +25,7 @@ packages=(
 for argument in "$@"; do
   case $argument in
     --test) packages+=(python3 python3-venv git ccache zsh chromium groff-base iproute2) ;;
-    --lint) packages+=(clang-format-14 clang-tidy-14) ;;
+    --lint) packages+=(clang-format-14 clang-tidy-14 libomp-19-dev) ;;
     --clang) packages+=(clang-19 libclang-rt-19-dev libomp-19-dev llvm-19) ;;
     --package) packages+=(dpkg-dev debootstrap patchelf xz-utils) ;;
     --peers) packages+=(openmpi-bin slurmctld slurmd slurm-client munge prometheus python3 python3-venv) ;;
