@@ -10,7 +10,7 @@ static void fields(FieldVisitor& v, ExportedModel::Input& input) {
     "and blue.");
 }
 
-static void fields(FieldVisitor& v, ExportedModel::Resize& resize) {
+static void fields(FieldVisitor& v, ExportedResize& resize) {
   v("fit", resize.fit,
     "stretch: both sides are resized to `size`. crop: the image is resized so that it just covers "
     "`size`, the longer side rounded down, and the middle is cut out, from half of the difference, "
@@ -50,7 +50,7 @@ static void fields(FieldVisitor& v, ExportedModel::Output& output) {
                  "The output above which an image has the label, by class.");
 }
 
-void fields(FieldVisitor& v, ExportedModel::OperatingPoint& point) {
+void fields(FieldVisitor& v, ExportedOperatingPoint& point) {
   v("criterion", point.criterion, "The option with which it was found.");
   v.when_present("costs", point.costs,
                  "The cost of each decision, a row per true class; the class of the least expected "

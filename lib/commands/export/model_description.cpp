@@ -37,8 +37,8 @@ std::string describe_reading(const config::Data& data) {
   return text + ", 0 to 255";
 }
 
-results::ExportedModel::Resize describe_resize(const config::Data& data) {
-  results::ExportedModel::Resize resize;
+results::ExportedResize describe_resize(const config::Data& data) {
+  results::ExportedResize resize;
   resize.fit = data.fit;
   resize.size = data.resize;
   resize.filter = data.interpolation;
@@ -55,12 +55,12 @@ results::ExportedModel::Resize describe_resize(const config::Data& data) {
   return resize;
 }
 
-std::optional<results::ExportedModel::OperatingPoint> describe_operating_point(
+std::optional<results::ExportedOperatingPoint> describe_operating_point(
     const inference::OpenedModel& opened, double temperature) {
   const auto point = inference::find_operating_point(opened, false);
   // predict uses the threshold of two classes alone.
   if (!point || (!point->costs && opened.classes.size() != 2)) return std::nullopt;
-  results::ExportedModel::OperatingPoint described{point->criterion};
+  results::ExportedOperatingPoint described{point->criterion};
   if (!point->costs) {
     described.positive_class = opened.classes.at(static_cast<std::size_t>(point->positive_class));
     described.log_odds = point->log_odds / temperature;
