@@ -99,9 +99,10 @@ class Wandb(unittest.TestCase):
         rows = [json.loads(line) for line in server.files["wandb-history.jsonl"]]
         losses = {row["tensorboard/train/global_step"]: row["tensorboard/train/Loss"] for row in rows
                   if "tensorboard/train/Loss" in row}
-        self.assertEqual(set(losses) | {STEPS}, set(range(4, STEPS + 1, 4)))
+        # wandb may leave out the last row and, on a busy machine, the first.
+        self.assertEqual(set(losses) | {4, STEPS}, set(range(4, STEPS + 1, 4)))
         summary = json.loads(server.files["wandb-summary.json"][-1])
-        self.assertLess(summary["tensorboard/train/Loss"], losses[4])
+        self.assertLess(summary["tensorboard/train/Loss"], losses[min(losses)])
         self.assertIn("tensorboard/test/Metrics/accuracy", summary)
 
 
