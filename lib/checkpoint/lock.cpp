@@ -34,24 +34,19 @@ std::optional<Holder> parse_holder(const std::string& text) {
   return holder;
 }
 
-// Returns the name of the program that a process runs, or "" if there is no such process.
+// Returns the name of the program that a process runs, or "" if there is no such process. One that
+// has ended and whose parent has not asked for its exit code (a zombie) does not count.
 std::string program_name(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name;
+  std::ifstream file("/proc/" + process + "/stat");  // "7 (name) S ..."
+  std::string text;
+  std::getline(file, text);
+  const std::size_t begin = text.find('('), end = text.rfind(')');
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  const bool has_ended = text.compare(end, 3, ") Z") == 0 || text.compare(end, 3, ") X") == 0;
+  return has_ended ? "" : text.substr(begin + 1, end - begin - 1);
 }
 
-// The process that the text of a lock file names.
-enum class HolderState {
-  kNone,       // the text names no process
-  kGone,       // a process of this host that has ended, or whose number another program has now
-  kLiving,     // a process of this program that runs on this host
-  kThis,       // the calling process
-  kOtherHost,  // cannot be checked
-};
-
-HolderState find_holder_state(const std::string& text) {
+HolderState classify_holder(const std::string& text) {
   const std::optional<Holder> holder = parse_holder(text);
   if (!holder) return HolderState::kNone;
   if (holder->host != host_name()) return HolderState::kOtherHost;
@@ -102,7 +97,7 @@ RunLock::RunLock(const Path& run) {
   if (code != 0 || lacks_locks) {
     std::string holder = read_holder(file_.get());
     // A process of another host does not count: it may have been killed.
-    if (code == EWOULDBLOCK || (lacks_locks && find_holder_state(holder) == HolderState::kLiving)) {
+    if (code == EWOULDBLOCK || (lacks_locks && classify_holder(holder) == HolderState::kLiving)) {
       if (holder.empty()) holder = "another process";
       const std::string remedy = lacks_locks
                                      ? concat("; if that process does not use this folder, remove ",
@@ -132,15 +127,17 @@ RunLock::~RunLock() {
 }
 
 // Does not try the lock, because holding it for a moment could make the start of a run fail.
-bool is_in_use(const Path& run) {
-  std::string text;
+HolderState find_holder_state(const Path& run) {
   try {
     const Bytes bytes = read_file_start(run / "lock", kMaxLockBytes);
-    text.assign(bytes.begin(), bytes.end());
+    return classify_holder({bytes.begin(), bytes.end()});
   } catch (const DataError&) {
-    return false;  // there is none, or it is not a file that a run has written
+    return HolderState::kNone;  // there is none, or it is not a file that a run has written
   }
-  const HolderState state = find_holder_state(text);
+}
+
+bool is_in_use(const Path& run) {
+  const HolderState state = find_holder_state(run);
   return state != HolderState::kNone && state != HolderState::kGone;
 }
 

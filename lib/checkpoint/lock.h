@@ -24,8 +24,19 @@ class RunLock {
   std::string warning_;
 };
 
-// Returns whether a process of this program trains in the run folder, by the content of <run>/lock.
-// Does not take the lock. Returns true for a process of another machine, which cannot be checked.
+// The process that the content of <run>/lock names.
+enum class HolderState {
+  kNone,    // there is no file, or it names no process: none trains, or the last one ended itself
+  kGone,    // a process of this host that has ended, or whose number another program has now
+  kLiving,  // a process of this program that runs on this host
+  kThis,    // the calling process
+  kOtherHost,  // a process of another machine, which cannot be checked
+};
+// Does not take the lock.
+HolderState find_holder_state(const Path& run);
+
+// Returns whether a process of this program trains in the run folder, by find_holder_state().
+// Returns true for a process of another machine, which cannot be checked.
 bool is_in_use(const Path& run);
 
 }  // namespace trainer::checkpoint

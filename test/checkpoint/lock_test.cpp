@@ -45,8 +45,12 @@ TEST_CASE(
     CHECK(message.find(folder.path().string()) != std::string::npos);
   }
   ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  CHECK(!is_in_use(folder.path()));  // its parent has yet to ask for the exit code
   ::waitpid(child, nullptr, 0);
   CHECK(!is_in_use(folder.path()));
+  CHECK(find_holder_state(folder.path()) == HolderState::kGone);
   CHECK_NOTHROW(RunLock(folder.path()));
   ::close(pipe[0]);
   ::close(pipe[1]);
@@ -59,13 +63,16 @@ TEST_CASE("RunLock: the folder is created, and the destructor releases the lock"
   std::optional<RunLock> lock;
   lock.emplace(run);
   CHECK(is_in_use(run));
+  CHECK(find_holder_state(run) == HolderState::kThis);
   CHECK_THROWS_AS(RunLock{run}, Error);
   lock.reset();
   CHECK(!is_in_use(run));
+  CHECK(find_holder_state(run) == HolderState::kNone);
   CHECK_NOTHROW(RunLock{run});
   // All that is known of a process of another machine is that it did not give the lock back.
   write_file_atomic(run / "lock", std::string("process 1 on another-machine\n"));
   CHECK(is_in_use(run));
+  CHECK(find_holder_state(run) == HolderState::kOtherHost);
 }
 
 TEST_CASE("is_in_use is false where the number of a killed process belongs to another program") {
