@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "base/formats/columns.h"
 #include "base/text.h"
 
 namespace trainer {
@@ -13,12 +14,6 @@ namespace {
 
 const std::string kGap = "  ";  // between two columns
 constexpr std::size_t kMinBrokenWidth = 16;
-
-// Returns the number of characters, which is that of all bytes but UTF-8's continuation bytes.
-std::size_t count_columns(const std::string& text) {
-  return std::ranges::count_if(
-      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; });
-}
 
 // Breaks a text at blanks into lines of at most `width` characters; a longer word stays whole.
 std::vector<std::string> break_cell(const std::string& text, std::size_t width) {
