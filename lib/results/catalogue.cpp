@@ -11,6 +11,7 @@
 #include "results/evaluation/evaluation_report.h"
 #include "results/exported_model.h"
 #include "results/prediction_speed.h"
+#include "results/run_files/run_progress.h"
 #include "results/run_record.h"
 #include "results/train_events.h"
 
@@ -29,6 +30,7 @@ std::vector<ResultDescription> list_results() {
   return {
       {"run", "The file run.json of a run.", describe<RunRecord>()},
       {"train", "A line of `train --json`.", describe<TrainLine>()},
+      {"watch", "A line of `watch --json`.", describe<RunProgress>()},
       {"evaluate", "A line of `evaluate --json`.", describe<EvaluateLine>()},
       {"calibration", "The file calibration.json of a run.", describe<Stored<CalibrationReport>>()},
       {"curves", "The file curves.json of a run.", describe<Stored<CurvesReport>>()},

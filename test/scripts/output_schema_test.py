@@ -53,6 +53,11 @@ class OutputSchema(unittest.TestCase):
         self.validate("train", *self.lines)
         self.validate("run", self.read("run.json"))
 
+    def test_watch_prints_what_its_schema_says(self):
+        lines = self.run_json("watch", self.run_dir)
+        self.assertEqual([line["state"] for line in lines], ["finished"])
+        self.validate("watch", *lines)
+
     def test_export_describes_a_model_as_its_schema_says(self):
         file = self.folder / "digits.onnx"
         self.run_json("export", self.run_dir, "--output", file, "--onnx-output", "probabilities")
@@ -88,7 +93,7 @@ class OutputSchema(unittest.TestCase):
     def test_another_name_is_an_error_that_lists_the_names(self):
         done = support.trainer("schema", "--result", "runs")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("give one of run, train, evaluate, ", done.stderr)
+        self.assertIn("give one of run, train, watch, evaluate, ", done.stderr)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,8 @@ Table make_list(std::string caption, const std::vector<std::pair<std::string, st
 struct Document {
   std::string title = {};  // HTML shows it, text does not
   std::vector<Block> blocks = {};
+  // A browser loads the page again so often; 0: never.
+  int refresh_seconds = 0;
 
   void add(auto block) { blocks.push_back({std::move(block)}); }
   void append(Document part);

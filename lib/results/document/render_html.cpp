@@ -256,12 +256,15 @@ std::string render(const std::vector<Block>& blocks) {
 
 std::string render_html(const Document& document) {
   const std::string title = escape_markup(document.title);
+  const int seconds = document.refresh_seconds;
+  const std::string refresh =
+      seconds > 0 ? concat("<meta http-equiv=\"refresh\" content=\"", seconds, "\"/>\n") : "";
   return concat(
       "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
       "<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>",
-      title, "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>", kStyle,
+      "<meta name=\"color-scheme\" content=\"light dark\"/>\n",
+      refresh, "<title>", title, "</title>\n<link rel=\"icon\" href=\"data:,\"/>\n<style>", kStyle,
       "</style>\n</head>\n<body>\n<main>\n<h1>", title, "</h1>\n", render(document.blocks),
       "</main>\n</body>\n</html>\n");
 }

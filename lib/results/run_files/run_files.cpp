@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/files/random_access_file.h"
 #include "base/formats/csv.h"
 #include "base/text.h"
 #include "config/config.h"
@@ -15,14 +16,31 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
+// Returns the first line of a file, and whole lines at its end of at most kNewestBytes.
+std::string read_newest_lines(const Path& path) {
+  constexpr std::uint64_t kNewestBytes = 64 << 10, kMaxHeaderBytes = 4 << 10;
+  const RandomAccessFile file(path);
+  const auto read = [&](std::uint64_t offset, std::uint64_t size) {
+    Bytes bytes(size);
+    file.read(offset, bytes);
+    return std::string(bytes.begin(), bytes.end());
+  };
+  if (file.size() <= kNewestBytes + kMaxHeaderBytes) return read(0, file.size());
+  std::string text = read(0, kMaxHeaderBytes);
+  const std::string newest = read(file.size() - kNewestBytes, kNewestBytes);
+  text.resize(std::min(text.find('\n'), text.size()));
+  return text + newest.substr(std::min(newest.find('\n'), newest.size()));
+}
+
 double parse_real_or_none(const std::string& text) { return parse_real(text).value_or(kNone); }
 
 // The fields of a CSV file by column, one map a row; a last line without its end is left out.
 class CsvFile {
  public:
-  explicit CsvFile(const Path& path) : path_(path) {
+  explicit CsvFile(const Path& path, LedgerRows rows = LedgerRows::kAll) : path_(path) {
     if (!std::filesystem::exists(path)) return;
-    const std::string text = read_text_file(path);
+    const std::string text =
+        rows == LedgerRows::kAll ? read_text_file(path) : read_newest_lines(path);
     std::vector<std::string> lines = split_text(text, '\n');
     lines.pop_back();
     if (lines.empty()) return;
@@ -74,6 +92,7 @@ void read_metrics(const Path& path, RunFiles& run) {
     }
     const std::optional<Split> split = parse_split(file(i, "split"));
     if (!split) continue;
+    if (split == Split::kTrain) run.straggler = parse_integer(file(i, "straggler"));
     run.metrics.push_back({file.step(i),
                            real("epoch"),
                            *split,
@@ -155,8 +174,8 @@ SplitResult read_split(const SplitMetrics& metrics) {
   return result;
 }
 
-void read_ledger(const Path& path, RunFiles& run) {
-  const CsvFile file(path);
+void read_ledger(const Path& path, LedgerRows rows, RunFiles& run) {
+  const CsvFile file(path, rows);
   for (std::size_t i = 0; i < file.size(); ++i) {
     const std::string parameters = file(i, "parameters");
     if (!parameters.empty()) {
@@ -236,7 +255,7 @@ std::optional<SplitResult> read_best_result(const RunFiles& run, Split split, st
 
 }  // namespace
 
-RunFiles read_run(const Path& folder) {
+RunFiles read_run(const Path& folder, LedgerRows rows) {
   std::optional<RunRecord> record = read_run_record(folder, RecordTexts::kPrintable);
   if (!record) {
     throw DataError(
@@ -257,7 +276,7 @@ RunFiles read_run(const Path& folder) {
         config::parse_recorded_config(read_text_file(config), config.string()).config);
   }
   read_metrics(folder / "metrics.csv", run);
-  read_ledger(folder / "ledger.csv", run);
+  read_ledger(folder / "ledger.csv", rows, run);
   return run;
 }
 

@@ -51,6 +51,8 @@ struct RunFiles : RunRecord {
   std::int64_t peak_memory_bytes = 0;  // memory of the host, the largest of the sessions
   engine::StepTimes step_times;        // the sessions that have them; empty without such a session
   std::vector<std::string> ranks;      // names of the ranks of the last session
+  // The rank that the others wait for, by the newest training row of the metrics.
+  std::optional<std::int64_t> straggler;
   // The energy of the devices in all sessions, in total and per training image; nothing unless each
   // session measured it.
   std::optional<double> energy_joules, joules_per_image;
@@ -63,9 +65,12 @@ struct RunFiles : RunRecord {
   std::map<std::int64_t, std::string> parameters;  // hashes by step
 };
 
+// The rows of ledger.csv to read. The newest are some hundred, so that a look at a long run that
+// trains takes no longer than one at a short run.
+enum class LedgerRows { kAll, kNewest };
 // Reads a run folder, also while the run trains. Throws DataError if the folder is not that of a
 // run or a file of it is damaged.
-RunFiles read_run(const Path& folder);
+RunFiles read_run(const Path& folder, LedgerRows rows = LedgerRows::kAll);
 // Returns true if the folder holds a run that has ended by itself.
 bool is_finished(const Path& folder);
 

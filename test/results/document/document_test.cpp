@@ -58,6 +58,13 @@ TEST_CASE("Document breaks the cells of tables that are wider than the terminal"
         "the throughput\n");
 }
 
+TEST_CASE("render_html asks the browser to load a page again only where refresh_seconds is set") {
+  Document document{"Run"};
+  CHECK_FALSE(contains(render_html(document), "http-equiv"));
+  document.refresh_seconds = 5;
+  CHECK(contains(render_html(document), "<meta http-equiv=\"refresh\" content=\"5\"/>\n<title>"));
+}
+
 TEST_CASE("Document renders each block as HTML with its text escaped") {
   Document document{"Run <1>"};
   const auto shows = [&](const std::string& html) { return contains(render_html(document), html); };
