@@ -17,11 +17,11 @@ bool is_rewritable(const Environment& variables) {
   return ::isatty(STDOUT_FILENO) == 1 && read_variable(variables, "TERM") != "dumb";
 }
 
-int terminal_columns() {
-  constexpr int kDefaultColumns = 80;
+// Returns one side of the terminal's size, or `unknown` if the terminal does not report it.
+int read_terminal_size(unsigned short winsize::*side, int unknown) {
   winsize size{};
-  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : kDefaultColumns;
+  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.*side > 0;
+  return is_known ? size.*side : unknown;
 }
 
 void warn(const Notice& notice) {
@@ -50,7 +50,8 @@ commands::Context make_context() {
   commands::Context context{environment_variables(), version(), std::cout, std::cerr};
   context.out_is_terminal = is_rewritable(context.environment);
   context.errors_are_terminal = ::isatty(STDERR_FILENO) == 1;
-  context.columns = terminal_columns;
+  context.columns = [] { return read_terminal_size(&winsize::ws_col, 80); };
+  context.rows = [] { return read_terminal_size(&winsize::ws_row, 24); };
   context.warn = warn;
   context.in = &std::cin;
   context.has_piped_text = has_piped_text;

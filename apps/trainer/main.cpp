@@ -45,6 +45,7 @@ int run(std::vector<std::string> words) {
   add_diff(line);
   add_report(line);
   add_runs(line);
+  add_watch(line);
   add_verify(line);
   add_validate(line);
   add_schema(line);

@@ -1,24 +1,30 @@
 // What stands on a terminal: none of its escapes where it has none.
 #include <doctest/doctest.h>
 #include <pty.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "base/error.h"
+#include "base/formats/columns.h"
 #include "base/text.h"
 #include "program.h"
 
 namespace trainer::e2e {
 namespace {
 
-// What a program writes to a terminal of this kind.
-std::string shown(const Arguments& arguments, const std::string& kind) {
+constexpr unsigned short kColumns = 80, kRows = 24;
+
+// Returns what a program writes to a terminal of this kind. Interrupts the program once the text
+// contains `last`, if that is not empty.
+std::string shown(const Arguments& arguments, const std::string& kind, std::string last = "") {
   int master = -1, terminal = -1;
-  REQUIRE(::openpty(&master, &terminal, nullptr, nullptr, nullptr) == 0);
+  const winsize size{kRows, kColumns, 0, 0};
+  REQUIRE(::openpty(&master, &terminal, nullptr, nullptr, &size) == 0);
   std::string text;
   {
-    Program program(arguments, {{"TERM", kind}}, [terminal] {
+    Program program(arguments, {{"TERM", kind}, {"LC_ALL", "C.UTF-8"}}, [terminal] {
       ::dup2(terminal, STDOUT_FILENO);
       ::dup2(terminal, STDERR_FILENO);
     });
@@ -30,6 +36,9 @@ std::string shown(const Arguments& arguments, const std::string& kind) {
         const ssize_t count = ::read(master, part, sizeof part);
         if (count <= 0) break;
         text.append(part, static_cast<std::size_t>(count));
+        if (last.empty() || text.find(last) == std::string::npos) continue;
+        program.signal(SIGINT);
+        last.clear();
       }
     });
     const int code = program.wait().code;
@@ -76,6 +85,38 @@ TEST_CASE("help: no line is longer than the 80 columns of a terminal but those o
       ++lines;
     }
     CHECK(lines > 40);
+  }
+}
+
+TEST_CASE("watch draws two runs with charts into an 80-column terminal until Ctrl-C") {
+  const Workspace work;
+  const std::string config =
+      work.config(concat(kModel, "data: {format: idx, path: ", work.data(), R"(}
+train: {max_steps: 1000000, batch_size: 32}
+run: {evaluate_every: 20 steps, summary_every: 2 steps, tensorboard: false}
+)"));
+  Program first({"train", config, "--quiet", "--run-dir", work / "a"});
+  Program second({"train", config, "--quiet", "--run-dir", work / "b"});
+  // The second chart of accuracy is that of the second run.
+  const std::string text =
+      shown({"watch", work / "a", work / "b", "--every", "0.1"}, "xterm", "• test\x1b[K\r\n   ");
+  const std::size_t end = text.find("\x1b[?1049l");
+  REQUIRE(text.starts_with("\x1b[?1049h\x1b[H"));
+  REQUIRE(end != std::string::npos);
+  const std::vector<std::string> lines = split_text(text.substr(text.find('l', end) + 1), '\n');
+  CHECK(lines.size() <= kRows);
+  std::string plain;
+  for (std::string line : lines) {
+    if (line.ends_with('\r')) line.pop_back();
+    INFO(line);
+    CHECK(count_columns(line) < kColumns);
+    CHECK(line.find('\x1b') == std::string::npos);
+    plain += line + '\n';
+  }
+  for (const char* part : {"/a: running  step ", "/b: running  step ", "  eta ", " images/s",
+                           "  wait ", "  1 replica", "Loss: train, • test", "Accuracy: train"}) {
+    INFO(part);
+    CHECK(plain.find(part) != std::string::npos);
   }
 }
 

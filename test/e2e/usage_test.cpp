@@ -82,7 +82,7 @@ TEST_CASE("trainer --help: every command has examples with options that it accep
     }
     CHECK(count > 0);
   }
-  CHECK(commands == 26);
+  CHECK(commands == 27);
 }
 
 TEST_CASE("validate --json prints one object per config, with the locations of mistakes") {

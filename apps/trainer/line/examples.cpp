@@ -91,6 +91,10 @@ constexpr struct {
      "  trainer runs\n"
      "  trainer runs runs/mnist_sweep --json\n"
      "  trainer runs clean --dry-run\n"},
+    {"watch",
+     "  trainer watch runs/mnist\n"
+     "  trainer watch runs/a runs/b --html watch.html\n"
+     "  trainer watch runs/mnist --json --every 60\n"},
     {"verify",
      "  trainer verify replicas configs/mnist.yaml --replicas 1,2,4 --steps 50\n"
      "  trainer verify resume configs/mnist.yaml\n"},

@@ -24,6 +24,7 @@ void add_compare(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_report(CommandLine& line);
 void add_runs(CommandLine& line);
+void add_watch(CommandLine& line);
 void add_verify(CommandLine& line);
 void add_validate(CommandLine& line);
 void add_schema(CommandLine& line);

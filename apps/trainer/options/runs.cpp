@@ -1,7 +1,8 @@
-// Commands that show runs that were trained.
+// Commands that show runs.
 #include "commands/compare/compare.h"
 #include "commands/report/command.h"
 #include "commands/run_list/run_list.h"
+#include "commands/watch/command.h"
 #include "options/options.h"
 
 namespace trainer::app {
@@ -36,6 +37,24 @@ void add_runs(CommandLine& line) {
   command.add_flag("--dry-run", arguments->dry_run, "clean: only list what would be removed");
   command.add_flag("--json", arguments->json, "JSON objects, one per line");
   command.run([arguments] { return commands::execute(to_arguments(*arguments), make_context()); });
+}
+
+void add_watch(CommandLine& line) {
+  const auto arguments = std::make_shared<commands::WatchArguments>();
+  const Command command = line.add_command(
+      "watch", "Runs while they train, also on other machines that write into a shared folder");
+  command.add_option("runs", arguments->runs, "Run folders, which may not exist yet").required();
+  command
+      .add_option("--every SECONDS", arguments->seconds,
+                  "Read the files of the runs so often; default 2")
+      .positive();
+  const Option html = command.add_option(
+      "--html FILE", arguments->html,
+      "Also write the report of the runs as a page, anew after each change; a browser loads it "
+      "again by itself");
+  command.add_flag("--overwrite", arguments->overwrite, "Replace the file of --html").needs(html);
+  command.add_flag("--json", arguments->json, "A JSON object per change, one per line");
+  command.run([arguments] { return commands::execute(*arguments, make_context()); });
 }
 
 void add_compare(CommandLine& line) {

@@ -22,6 +22,7 @@ struct Context {
   bool out_is_terminal = false;  // `out` is a terminal that can rewrite a line
   bool errors_are_terminal = false;
   std::function<int()> columns = {};  // returns the width of the terminal; may be null
+  std::function<int()> rows = {};     // returns its height; may be null
   // Shows the user a line beside the results; nothing for an empty text.
   Warn warn = {};
   std::istream* in = nullptr;  // standard input; null if the command has none
