@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <fstream>
+#include <list>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -28,8 +29,9 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;
 // The tensors of a header: ten times as many as any known model has.
 constexpr std::size_t kMaxTensors = 100'000;
 
-std::span<const std::uint8_t> float_bytes(const std::vector<float>& values) {
-  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
+template <class Number>
+std::span<const std::uint8_t> view_bytes(const std::vector<Number>& values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(Number)};
 }
 
 // Version 1 had no checksum of the header.
@@ -47,9 +49,11 @@ std::string to_utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, kReplace)).get<std::string>();
 }
 
-std::string make_header(const std::vector<Tensor>& tensors, const Metadata& metadata) {
+// `content` has the bytes of each tensor.
+std::string make_header(const std::vector<Tensor>& tensors, const Pieces& content,
+                        const Metadata& metadata) {
   Sha256 sha;
-  for (const Tensor& tensor : tensors) sha.update(float_bytes(tensor.values));
+  for (const auto& bytes : content) sha.update(bytes);
   OrderedJson texts = OrderedJson::object();
   for (const auto& [key, value] : metadata) texts[key] = to_utf8(value);
   texts["sha256"] = sha.hex();
@@ -63,7 +67,8 @@ std::string make_header(const std::vector<Tensor>& tensors, const Metadata& meta
     throw ConfigError({}, tensors.size(), " tensors are more than the ", kMaxTensors,
                       " that a file can have; use a smaller model");
   }
-  for (const Tensor& tensor : tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
     if (static_cast<std::size_t>(tensor.shape.elements()) != tensor.values.size()) {
       throw std::logic_error(concat("tensor ", tensor.name, ": ", tensor.values.size(),
                                     " values for the shape ", to_string(tensor.shape)));
@@ -71,9 +76,10 @@ std::string make_header(const std::vector<Tensor>& tensors, const Metadata& meta
     if (!names.insert(tensor.name).second) {
       throw std::logic_error("two tensors are called " + tensor.name);
     }
-    const std::uint64_t end = offset + tensor.values.size() * sizeof(float);
-    OrderedJson entry = {
-        {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
+    const std::uint64_t end = offset + content[i].size();
+    OrderedJson entry = {{"dtype", tensor.is_integer ? "I64" : "F32"},
+                         {"shape", tensor.shape.dims()},
+                         {"data_offsets", {offset, end}}};
     entries.emplace_back(tensor.name, std::move(entry));
     offset = end;
   }
@@ -312,7 +318,7 @@ class File {
     const std::uint64_t size = entry.end - entry.begin;
     if (entry.type->safetensors == "F32") {
       read_bytes(tensor.values.data(), size);
-      sha.update(float_bytes(tensor.values));
+      sha.update(view_bytes(tensor.values));
       return tensor;
     }
     raw.resize(size);
@@ -332,11 +338,18 @@ class File {
 
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata, const Progress& progress) {
-  const std::string header = make_header(tensors, metadata);
+  Pieces content;
+  std::list<std::vector<std::int64_t>> integers;
+  for (const Tensor& tensor : tensors) {
+    content.push_back(tensor.is_integer ? view_bytes(integers.emplace_back(tensor.values.begin(),
+                                                                           tensor.values.end()))
+                                        : view_bytes(tensor.values));
+  }
+  const std::string header = make_header(tensors, content, metadata);
   const std::uint64_t length = header.size();
   Pieces pieces{{reinterpret_cast<const std::uint8_t*>(&length), sizeof length},
                 {reinterpret_cast<const std::uint8_t*>(header.data()), header.size()}};
-  for (const Tensor& tensor : tensors) pieces.push_back(float_bytes(tensor.values));
+  pieces.insert(pieces.end(), content.begin(), content.end());
   write_file_atomic(path, pieces, progress);
 }
 
@@ -362,7 +375,7 @@ std::string sha256_of(const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) sorted.push_back(&tensor);
   std::ranges::sort(sorted, [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
   Sha256 sha;
-  for (const Tensor* tensor : sorted) sha.update(float_bytes(tensor->values));
+  for (const Tensor* tensor : sorted) sha.update(view_bytes(tensor->values));
   return sha.hex();
 }
 

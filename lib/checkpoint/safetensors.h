@@ -16,11 +16,11 @@
 
 namespace trainer::checkpoint {
 
-// Write and read any safetensors file. Reading checks lengths, offsets and, if the file has them,
-// the format version and the checksums; it converts F32, F16, BF16, F64 and integer tensors to
-// float. They throw DataError naming the fault. Metadata that is not UTF-8 is written with U+FFFD.
-// With kShapes, reading looks at the header and the size of the file alone. `progress` advances
-// with the bytes.
+// Write and read any safetensors file. Tensors of integers are written as I64. Reading checks
+// lengths, offsets and, if the file has them, the format version and the checksums; it converts
+// F32, F16, BF16, F64 and integer tensors to float. They throw DataError naming the fault. Metadata
+// that is not UTF-8 is written with U+FFFD. With kShapes, reading looks at the header and the size
+// of the file alone. `progress` advances with the bytes.
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata, const Progress& progress = {});
 TensorFile read_safetensors(const Path& path, Content content = Content::kAll);
