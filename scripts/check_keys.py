@@ -22,6 +22,7 @@ OTHER_FORMATS = {
     "lib/hooks/kubeflow.cpp": "Kubeflow Trainer's API",
     "lib/hooks/mlflow/api.cpp": "MLflow's REST",
     "lib/hooks/mlflow/sender.cpp": "MLflow's REST",
+    "lib/model/files/source_export.cpp": "config.json of timm",
     "lib/results/json_schema.cpp": "JSON Schema",
 }
 DESCRIBED = "lib/results/"

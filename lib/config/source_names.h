@@ -14,4 +14,8 @@ namespace trainer::config {
 // "vit.encoder.layer.0.attention.attention.query.weight". Other tensors keep their names.
 void use_published_names(const Backbone& backbone, std::vector<checkpoint::Tensor>& tensors);
 
+// The reverse, for the names of layers here: renames the tensors of a state dict to the names with
+// which the variant's library saves them.
+void use_saved_names(const Backbone& backbone, std::vector<checkpoint::Tensor>& tensors);
+
 }  // namespace trainer::config

@@ -112,6 +112,13 @@ train: {epochs: 1, batch_size: 4}
 """
 
 
+FLOWERS = """model: {backbone: {name: regnet_y_400mf, variant: timm}, head: [global_average_pool, dense: 3]}
+data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 3, train_samples: 4, test_samples: 2}}
+train: {epochs: 1, batch_size: 4}
+run: {dir: runs/flowers}
+"""
+
+
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -144,6 +151,7 @@ class Examples(unittest.TestCase):
         (state / "lists").mkdir()
         (state / "lists/train.csv").write_text("image,edema,mass\n" + "".join(rows))
         (state / "lists.yaml").write_text(LISTS)
+        (state / "flowers.yaml").write_text(FLOWERS)
         # Three images per person.
         pictures.draw(state / "xrays", ["ill", "well"], 15, 32, 5)
         for file in sorted((state / "xrays").glob("*/*.ppm")):
@@ -170,7 +178,7 @@ class Examples(unittest.TestCase):
                         "trainer train configs/digits.yaml --set data.limit=64 --epochs 1",
                         "trainer new photos --output cats_dogs.yaml && trainer train cats_dogs.yaml --epochs 3 "
                         "--run-dir runs/cats_dogs --set run.keep=3",
-                        "trainer train lists.yaml",
+                        "trainer train lists.yaml", "trainer train flowers.yaml",
                         "trainer sweep configs/mnist.yaml --over seed=1,2"):
             cls.run_line(command, state, (0,))
         for name in ("a", "b", "c", "before", "after"):

@@ -42,7 +42,8 @@ constexpr struct {
      "  trainer predict runs/mnist digits.npy --format csv > digits.csv\n"},
     {"export",
      "  trainer export runs/mnist --format onnx --output mnist.onnx\n"
-     "  trainer export runs/mnist --best --format keras_h5 --output mnist.weights.h5\n"},
+     "  trainer export runs/mnist --best --format keras_h5 --output mnist.weights.h5\n"
+     "  trainer export runs/flowers --format timm --output flowers_timm\n"},
     {"benchmark",
      "  trainer benchmark configs/mnist.yaml --seconds 10\n"
      "  trainer benchmark configs/cats_dogs_mobilenet_v2.yaml --input-only\n"

@@ -12,10 +12,12 @@ void add_export(CommandLine& line) {
   command
       .add_option(
           "--format", arguments->format,
-          "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx; "
+          "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors, onnx, torch "
+          "(a state dict of the library of the backbone) or timm (a folder that timm opens); "
           "that of FILE's ending when left out")
-      .choices({"keras_h5", "safetensors", "onnx"});
-  command.add_option("--output FILE", arguments->output, "File to write").required();
+      .choices({"keras_h5", "safetensors", "onnx", "torch", "timm"});
+  command.add_option("--output FILE", arguments->output, "File to write, or timm's folder")
+      .required();
   command.add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
   command.add_flag("--uncalibrated", arguments->uncalibrated,
                    "Without the temperature that `evaluate --calibrate` has stored in the run");

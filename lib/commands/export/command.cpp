@@ -10,6 +10,7 @@
 #include "model/files/export.h"
 #include "model/files/onnx.h"
 #include "model/files/scale_logits.h"
+#include "model/files/source_export.h"
 #include "results/write_json.h"
 
 namespace trainer::commands {
@@ -27,7 +28,7 @@ struct ExportEvent {
 
 void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.event("exported");
-  v("output", event.output, "The exported file.");
+  v("output", event.output, "The exported file, or the folder of timm.");
   v("format", event.format, "Its format.");
   v("run", event.run, "The run, checkpoint or config that was exported.");
   v("step", event.step, results::kSteps, "The step of the checkpoint.");
@@ -97,20 +98,25 @@ bool write_model(const ExportEvent& event, inference::OpenedModel& opened,
   const double temperature = event.temperature.value_or(1);
   const graph::Graph model = model::build_model(opened.config, inference::sample_spec(opened));
   std::vector<checkpoint::Tensor>& tensors = opened.file.tensors;
-  if (event.format == "keras_h5") {
-    const config::Model& config = opened.config.model;
-    const bool is_applied = temperature == 1 || model::divide_logits(model, temperature, tensors);
-    model::export_keras_h5(model, config, tensors, event.output, opened.classes);
-    if (!arguments.quiet) context.warn(model::keras_note(model, config));
-    return is_applied;
-  }
   if (event.format == "safetensors") {
     // Its parameters stay those of training, because training starts from such files too.
     model::export_safetensors(model, tensors, event.output, opened.classes, temperature);
     return false;
   }
-  write_onnx(event, opened, model, arguments);
-  return true;
+  if (event.format == "onnx") {
+    write_onnx(event, opened, model, arguments);
+    return true;
+  }
+  const bool is_applied = temperature == 1 || model::divide_logits(model, temperature, tensors);
+  if (event.format == "keras_h5") {
+    const config::Model& config = opened.config.model;
+    model::export_keras_h5(model, config, tensors, event.output, opened.classes);
+    if (!arguments.quiet) context.warn(model::keras_note(model, config));
+  } else {
+    const auto write = event.format == "timm" ? model::export_timm : model::export_torch;
+    write(opened.config, inference::sample_spec(opened), tensors, event.output, opened.classes);
+  }
+  return is_applied;
 }
 
 // Returns the part of the output line about the temperature.

@@ -8,7 +8,7 @@
 namespace trainer::commands {
 
 struct ExportArguments : ModelArguments {
-  std::string format;  // keras_h5, safetensors, onnx; that of the ending of `output` when empty
+  std::string format;  // that of the ending of `output` when empty; see find_export_format()
   std::string output;
   bool overwrite = false;  // an output that exists
   bool json = false;

@@ -27,6 +27,8 @@ struct Network {
   bool has_named_pooling = true;                // the pooling in place of the classifier has a name
   std::optional<config::Layer> last_norm = {};  // follows that pooling
   bool has_own_pooling = false;                 // the pooling is among the layers
+  // The layers that are 1x1 convolutions here and linear in PyTorch's libraries, or the reverse.
+  std::vector<std::string> reshaped = {};
 };
 inline constexpr int kHeadGroup = -1;  // the last group, which the layers after a backbone share
 

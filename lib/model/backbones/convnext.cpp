@@ -19,15 +19,16 @@ struct ConvNeXtSpec {
   std::array<int, 4> blocks;  // of each stage
   std::int64_t channels;      // of the first stage; the next ones double them
   bool is_v2 = false;
+  bool is_conv_in_timm = false;  // timm's pixels pass convolutions in place of linear layers
 };
 constexpr ConvNeXtSpec kConvNeXts[] = {
     {Name::kConvNeXtTiny, {3, 3, 9, 3}, 96},
     {Name::kConvNeXtSmall, {3, 3, 27, 3}, 96},
     {Name::kConvNeXtBase, {3, 3, 27, 3}, 128},
-    {Name::kConvNeXtV2Atto, {2, 2, 6, 2}, 40, true},
-    {Name::kConvNeXtV2Femto, {2, 2, 6, 2}, 48, true},
-    {Name::kConvNeXtV2Pico, {2, 2, 6, 2}, 64, true},
-    {Name::kConvNeXtV2Nano, {2, 2, 8, 2}, 80, true},
+    {Name::kConvNeXtV2Atto, {2, 2, 6, 2}, 40, true, true},
+    {Name::kConvNeXtV2Femto, {2, 2, 6, 2}, 48, true, true},
+    {Name::kConvNeXtV2Pico, {2, 2, 6, 2}, 64, true, true},
+    {Name::kConvNeXtV2Nano, {2, 2, 8, 2}, 80, true, true},
     {Name::kConvNeXtV2Tiny, {3, 3, 9, 3}, 96, true},
 };
 
@@ -72,8 +73,9 @@ void patches(LayerList& list, const std::string& name, std::int64_t filters, std
   list.convolution(name, spec);
 }
 
-void add_block(LayerList& list, const ConvNeXtNames& n, bool is_v2, const std::string& name,
-               std::int64_t channels, double drop_path) {
+void add_block(LayerList& list, const ConvNeXtNames& n, const ConvNeXtSpec& spec,
+               const std::string& name, std::int64_t channels, double drop_path) {
+  const bool is_linear = n.variant != Variant::kTimm || !spec.is_conv_in_timm;
   const std::string input = list.last();
   config::ConvLayer depthwise;
   depthwise.filters = depthwise.groups = channels;
@@ -82,10 +84,12 @@ void add_block(LayerList& list, const ConvNeXtNames& n, bool is_v2, const std::s
   list.add(name + n.depthwise, depthwise);
   list.add(name + n.norm, layer_norm());
   patches(list, name + n.expand, 4 * channels, 1);
+  if (is_linear) list.mark_reshaped();
   list.activate(name + "gelu", config::Activation::kGelu);
-  if (is_v2) list.add(name + n.response_norm, config::GlobalResponseNormLayer{});
+  if (spec.is_v2) list.add(name + n.response_norm, config::GlobalResponseNormLayer{});
   patches(list, name + n.reduce, channels, 1);
-  if (!is_v2) list.add(name + n.scale, config::LayerScaleLayer{});
+  if (is_linear) list.mark_reshaped();
+  if (!spec.is_v2) list.add(name + n.scale, config::LayerScaleLayer{});
   list.drop_path(name + "stochastic_depth", drop_path);
   list.add(name + "add", config::AddLayer{}, {input, list.last()});
 }
@@ -131,7 +135,7 @@ Network convnext(const config::Backbone& backbone, Image, std::int64_t classes) 
     for (int i = 0; i < spec->blocks[stage]; ++i) {
       if (i > 0) list.begin_group();
       const Place place{variant == Variant::kTorchvision ? 2 * stage + 1 : stage, i};
-      add_block(list, n, spec->is_v2, start + fill_in(n.block, place), channels, rates.next());
+      add_block(list, n, *spec, start + fill_in(n.block, place), channels, rates.next());
     }
   }
   if (backbone.include_top) {

@@ -498,9 +498,11 @@ void InvertedResidualBuilder::add_top(std::int64_t classes) {
   list_.begin_head();
   list_.add(n_.pool, config::GlobalAveragePoolLayer{true});
   list_.convolution(n_.hidden, hidden);
+  if (v_.variant == Variant::kTorchvision) list_.mark_reshaped();
   list_.activate("conv_2_activation", Activation::kHardSwish);
   list_.add("dropout", config::DropoutLayer{0.2});
   list_.convolution(n_.logits, logits);
+  list_.mark_reshaped();
   list_.add("flatten", config::FlattenLayer{});
 }
 

@@ -57,6 +57,8 @@ class LayerList {
   // The layers that follow are a new group, or the last one.
   void begin_group() { ++group_; }
   void begin_head() { group_ = kHeadGroup; }
+  // Adds the last layer to Network::reshaped.
+  void mark_reshaped() { network_.reshaped.push_back(last()); }
   void convolution(const std::string& name, const ConvolutionSpec& spec, Names inputs = {});
   // Adds Keras's padding before a convolution with a stride of 2, with which odd and even images
   // give ceil(size / 2).

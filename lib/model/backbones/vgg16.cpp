@@ -30,8 +30,10 @@ void add_top(LayerList& list, Variant variant, std::int64_t classes) {
   list.begin_head();
   list.add("flatten", config::FlattenLayer{});
   add_dense(list, names.first, 4096, config::Activation::kRelu);
+  if (variant == Variant::kTimm) list.mark_reshaped();
   if (names.first_drop != nullptr) list.add(names.first_drop, config::DropoutLayer{0.5});
   add_dense(list, names.second, 4096, config::Activation::kRelu);
+  if (variant == Variant::kTimm) list.mark_reshaped();
   if (names.second_drop != nullptr) list.add(names.second_drop, config::DropoutLayer{0.5});
   add_dense(list, names.logits, classes, config::Activation::kLinear);
 }

@@ -53,7 +53,7 @@ bool is_foreign_to_keras(const graph::LayerInfo& layer) {
   return std::ranges::find(kKinds, layer.kind) != kKinds.end();
 }
 
-// Returns the formats whose files have this ending; empty for other names.
+// Returns the format whose files have this ending; empty for other names.
 std::string format_of_name(const Path& path) {
   const std::string ending = path.extension().string();
   if (ending == ".h5" || ending == ".hdf5") return "keras_h5";
@@ -75,7 +75,20 @@ std::string find_export_format(const std::string& format, const Path& path, bool
                                  ": its ending is not that of a format; end it in .onnx, "
                                  ".safetensors or .h5, or give --format"));
   }
-  if (!format.empty() && !named.empty() && named != format) {
+  if (format == "timm") {
+    if (!named.empty() || is_file(path)) {
+      throw ConfigError({}, concat("--output ", printable(path.string()),
+                                   ": --format timm writes a folder; give its name"));
+    }
+    for (const char* file : kTimmFiles) check_output_path("--output", path / file, overwrite);
+    return format;
+  }
+  if (format == "torch" && path.extension() != ".safetensors") {
+    throw ConfigError({}, concat("--output ", printable(path.string()),
+                                 ": --format torch writes a state dict as safetensors; name it "
+                                 "FILE.safetensors"));
+  }
+  if (!format.empty() && !named.empty() && named != format && format != "torch") {
     throw ConfigError(
         {}, concat("--output ", printable(path.string()), " is named like a file of --format ",
                    named, ", but the format is ", format));

@@ -15,9 +15,13 @@ namespace trainer::model {
 // In all functions, `graph` comes from build_model() and `tensors` from a checkpoint, whose weight
 // averages are used if it has any. They throw DataError if a tensor of the model is missing.
 
-// Returns `format` ("keras_h5", "safetensors", "onnx"), or that of the ending of the file name if
-// `format` is empty. Throws ConfigError for the ending of another format, for an unknown ending
-// without a format, and if the path exists, except for a file with `overwrite`.
+// The files of a folder of timm.
+inline constexpr const char* kTimmFiles[] = {"model.safetensors", "config.json"};
+
+// Returns `format` ("keras_h5", "safetensors", "onnx", "torch", "timm"), or that of the ending of
+// the file name if `format` is empty. Throws ConfigError for the ending of another format, for an
+// unknown ending without a format, and if the path, or a file of a folder of timm, exists, except
+// for a file with `overwrite`.
 std::string find_export_format(const std::string& format, const Path& path, bool overwrite);
 
 // Writes Keras HDF5: the layout of keras.applications to x.h5, that of Keras 3 to x.weights.h5.

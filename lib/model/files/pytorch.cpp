@@ -8,22 +8,28 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "config/pretrained.h"
+#include "model/backbones/backbone.h"
+
 namespace trainer::model {
 namespace {
 
 using checkpoint::Tensor;
 using Layers = std::map<std::string, const graph::LayerInfo*>;
 
-// Turns [out, channels, pixels] into [pixels, channels, out], and sets the shape. A tensor without
+constexpr std::string_view kClassToken = "cls_token";
+
+// Turns [outer, middle, inner] into [inner, middle, outer], and sets the shape. A tensor without
 // values gets the shape alone.
-void transpose(Tensor& tensor, std::int64_t pixels, Shape shape) {
-  const std::int64_t out = tensor.shape[0];
-  const std::int64_t channels = out == 0 ? 0 : tensor.shape.elements() / out / pixels;
+void transpose(Tensor& tensor, std::int64_t outer, std::int64_t inner, Shape shape) {
+  const std::int64_t ends = outer * inner;
+  const std::int64_t middle = ends == 0 ? 0 : tensor.shape.elements() / ends;
   std::vector<float> values(tensor.values.size());
-  for (std::int64_t o = 0; !values.empty() && o < out; ++o) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t p = 0; p < pixels; ++p) {
-        values[(p * channels + c) * out + o] = tensor.values[(o * channels + c) * pixels + p];
+  for (std::int64_t o = 0; !values.empty() && o < outer; ++o) {
+    for (std::int64_t m = 0; m < middle; ++m) {
+      for (std::int64_t i = 0; i < inner; ++i) {
+        values[(i * middle + m) * outer + o] = tensor.values[(o * middle + m) * inner + i];
       }
     }
   }
@@ -47,18 +53,34 @@ std::int64_t count_flattened_pixels(const graph::Graph& graph, const Layers& lay
   return 1;
 }
 
+Layers list_layers(const graph::Graph& graph) {
+  Layers layers;
+  for (const graph::LayerInfo& layer : graph.layers) layers[layer.name] = &layer;
+  return layers;
+}
+
 bool is_norm(const graph::LayerInfo& layer) { return layer.kind.ends_with("Normalization"); }
+
+// The names of a weight in PyTorch and here.
+struct WeightName {
+  std::string_view in_pytorch, plain, of_norm;
+};
+constexpr WeightName kWeightNames[] = {{"weight", "/kernel", "/gamma"},
+                                       {"bias", "/bias", "/beta"},
+                                       {"running_mean", "", "/moving_mean"},
+                                       {"running_var", "", "/moving_variance"}};
+
+// Returns our name of a weight; "" if the layer has none of it.
+std::string name_here(const graph::LayerInfo& layer, const WeightName& weight) {
+  const std::string_view name = is_norm(layer) ? weight.of_norm : weight.plain;
+  if (layer.kind == "DepthwiseConv2D" && name == "/kernel") return layer.name + "/depthwise_kernel";
+  return name.empty() ? "" : concat(layer.name, name);
+}
 
 // Returns our name of a weight of PyTorch; "" if the layer has none of it.
 std::string rename(const graph::LayerInfo& layer, std::string_view weight) {
-  if (weight == "weight") {
-    if (layer.kind == "DepthwiseConv2D") return layer.name + "/depthwise_kernel";
-    return layer.name + (is_norm(layer) ? "/gamma" : "/kernel");
-  }
-  if (weight == "bias") return layer.name + (is_norm(layer) ? "/beta" : "/bias");
-  if (weight == "running_mean") return layer.name + "/moving_mean";
-  if (weight == "running_var") return layer.name + "/moving_variance";
-  return "";
+  const auto* found = std::ranges::find(kWeightNames, weight, &WeightName::in_pytorch);
+  return found == std::end(kWeightNames) ? "" : name_here(layer, *found);
 }
 
 bool is_convertible(const graph::LayerInfo& layer) {
@@ -74,10 +96,10 @@ void convert(const graph::Graph& graph, const Layers& layers, const graph::Layer
   }
   const Shape shape = tensor.shape;
   if (shape.rank() == 4) {
-    transpose(tensor, shape[2] * shape[3], {shape[2], shape[3], shape[1], shape[0]});
+    transpose(tensor, shape[0], shape[2] * shape[3], {shape[2], shape[3], shape[1], shape[0]});
   } else if (shape.rank() == 2) {
     const std::int64_t pixels = count_flattened_pixels(graph, layers, layer);
-    transpose(tensor, shape[1] % pixels == 0 ? pixels : 1, {shape[1], shape[0]});
+    transpose(tensor, shape[0], shape[1] % pixels == 0 ? pixels : 1, {shape[1], shape[0]});
   }
 }
 
@@ -85,6 +107,23 @@ void convert(const graph::Graph& graph, const Layers& layers, const graph::Layer
 bool is_bare(const graph::LayerInfo& layer) {
   return layer.kind == "LayerScale" || layer.kind == "PrependTokens" ||
          layer.kind == "PositionEmbedding";
+}
+
+// Gives a kernel the layout of the library. `is_reshaped`: see Network::reshaped.
+void restore_kernel(const graph::Graph& graph, const Layers& layers, const graph::LayerInfo& layer,
+                    bool is_reshaped, Tensor& tensor) {
+  const Shape shape = tensor.shape;
+  const std::int64_t in = shape[shape.rank() - 2], out = shape[shape.rank() - 1];
+  if (shape.rank() == 4) {
+    transpose(tensor, shape[0] * shape[1], out, {out, in, shape[0], shape[1]});
+    if (is_reshaped) tensor.shape = {out, in};
+    return;
+  }
+  const std::int64_t pixels = count_flattened_pixels(graph, layers, layer);
+  transpose(tensor, pixels, out, {out, in});
+  if (!is_reshaped) return;
+  const std::int64_t side = pixels == 1 ? 1 : kVggSide;
+  tensor.shape = {out, in / (side * side), side, side};
 }
 
 // timm adds the class token's position to the class token of DINOv2's own files with registers.
@@ -107,8 +146,7 @@ void convert_dinov2(std::vector<Tensor>& file) {
 }  // namespace
 
 std::vector<Tensor> from_pytorch(const graph::Graph& graph, std::vector<Tensor> file) {
-  Layers layers;
-  for (const graph::LayerInfo& layer : graph.layers) layers[layer.name] = &layer;
+  const Layers layers = list_layers(graph);
   std::erase_if(file, [](const Tensor& tensor) {
     return tensor.name.ends_with(".num_batches_tracked") || tensor.name.ends_with("mask_token");
   });
@@ -137,6 +175,50 @@ std::vector<Tensor> from_pytorch(const graph::Graph& graph, std::vector<Tensor> 
     convert(graph, layers, *found->second, tensor);
   }
   return file;
+}
+
+std::vector<Tensor> to_pytorch(const graph::Graph& graph, const config::Backbone& backbone,
+                               std::vector<Tensor> tensors) {
+  using Variant = config::Backbone::Variant;
+  const Variant variant = config::find_variant(backbone);
+  const std::vector<std::string> reshaped = build_backbone(backbone, {224, 224}, 1).reshaped;
+  const Layers layers = list_layers(graph);
+  std::vector<Tensor> state;
+  std::string tokens;  // the name of the layer of the class token
+  for (const graph::LayerInfo& layer : graph.layers) {
+    if (layer.kind == "PrependTokens" && tokens.empty()) tokens = layer.name;
+    if (layer.kind != "BatchNormalization") continue;
+    state.push_back({layer.name + ".num_batches_tracked", {}, {0}, true});
+  }
+  for (Tensor& tensor : tensors) {
+    const std::string name = tensor.name.substr(0, tensor.name.rfind('/'));
+    const graph::LayerInfo& layer = *layers.at(name);
+    const std::int64_t size = tensor.shape[tensor.shape.rank() - 1];
+    if (is_bare(layer)) {
+      tensor.name = name;
+      if (layer.kind != "LayerScale") tensor.shape = {1, tensor.shape[0], size};
+      if (layer.kind == "LayerScale" && variant == Variant::kTorchvision)
+        tensor.shape = {size, 1, 1};
+      state.push_back(std::move(tensor));
+      continue;
+    }
+    const auto* weight = std::ranges::find_if(
+        kWeightNames, [&](const WeightName& row) { return name_here(layer, row) == tensor.name; });
+    tensor.name = concat(name, '.', weight->in_pytorch);
+    if (tensor.shape.rank() > 1) {
+      const bool is_reshaped = std::ranges::find(reshaped, name) != reshaped.end();
+      restore_kernel(graph, layers, layer, is_reshaped, tensor);
+    } else if (layer.kind == "GlobalResponseNormalization" && variant == Variant::kTransformers) {
+      tensor.shape = {1, 1, 1, size};
+    }
+    state.push_back(std::move(tensor));
+  }
+  if (tokens.ends_with(kClassToken) && tokens.starts_with("dinov2")) {
+    const std::int64_t channels = graph[layers.at(tokens)->parameters.front()].shape[1];
+    tokens.replace(tokens.size() - kClassToken.size(), kClassToken.size(), "mask_token");
+    state.push_back({tokens, {1, channels}, std::vector<float>(channels)});
+  }
+  return state;
 }
 
 }  // namespace trainer::model
