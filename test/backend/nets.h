@@ -44,11 +44,13 @@ inline const Net kChained{"chained",
     activation: relu6, depthwise_conv: {padding: same, use_bias: false}, batch_norm],
     activation: relu}, global_average_pool, dense: 4]})",
                           {9, 10, 3}};
-// A class token and four patches; the projection of attention has a square kernel.
+// A class token and four patches; the projection of attention has a square kernel. The second dense
+// layer of the block has 768 inputs, whose sum oneDNN's inner product and matrix product divide
+// otherwise.
 inline const Net kTransformer{"transformer",
                               R"({layers: [patch_embedding: {filters: 64, patch_size: 4,
-    class_token: true}, transformer_block: {num_heads: 4, drop_path: 0.3}, layer_norm,
-    slice_tokens: {begin: 0, end: 1}, flatten, dense: 4]})",
+    class_token: true}, transformer_block: {num_heads: 4, mlp_dim: 768, drop_path: 0.3},
+    layer_norm, slice_tokens: {begin: 0, end: 1}, flatten, dense: 4]})",
                               {8, 8, 3}};
 
 }  // namespace trainer::test

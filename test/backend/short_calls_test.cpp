@@ -150,7 +150,8 @@ TEST_CASE("OneSampleForm: the times before the first call choose its form") {
 
 TEST_CASE("Executable: a short call of one sample has the same bits on one thread and on all") {
   for (const Setup& setup : setups()) {
-    for (const Net& net : {kManyOps, kPlain, kNormalised, kWide, kSeparable, kChained}) {
+    for (const Net& net :
+         {kManyOps, kPlain, kNormalised, kWide, kSeparable, kChained, kTransformer}) {
       const graph::Graph graph = make_evaluation(net, setup.type);
       const auto values = starting_values(graph, setup.type);
       for (const int threads : {2, 3, 8}) {

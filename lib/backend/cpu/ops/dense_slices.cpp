@@ -40,24 +40,64 @@ struct DenseLayer {
   bool bias;
   dnnl::primitive_attr attributes;
 
-  dnnl::inner_product_forward::primitive_desc plan(const DenseSlice& slice) const {
-    const std::int64_t n = slice.rows.count, units_of_slice = slice.units.count;
+  DenseSlice whole() const { return {{0, rows}, {0, units}}; }
+  memory::desc x(const DenseSlice& slice) const {
+    return {{slice.rows.count, inputs}, dnnl_type(in), tag::ab};
+  }
+  memory::desc y(const DenseSlice& slice) const {
+    return {{slice.rows.count, slice.units.count}, dnnl_type(out), tag::ab};
+  }
+};
+
+// The layer of one row per sample. A layer of one row is divided by units.
+struct InnerProduct {
+  using Primitive = dnnl::inner_product_forward;
+  static constexpr bool kDividesUnits = true;
+
+  static memory::desc stored_kernel(const DenseLayer& layer) {
+    return {{layer.units, layer.inputs}, memory::data_type::f32, tag::ba};
+  }
+  static Primitive::primitive_desc plan(const DenseLayer& layer, const DenseSlice& slice) {
+    const std::int64_t units = slice.units.count;
     const memory::desc no_bias;
     return {{dnnl::prop_kind::forward_training,
-             {{n, inputs}, dnnl_type(in), tag::ab},
-             {{units_of_slice, inputs}, dnnl_type(in), tag::any},
-             bias ? memory::desc({units_of_slice}, memory::data_type::f32, tag::x) : no_bias,
-             {{n, units_of_slice}, dnnl_type(out), tag::ab}},
-            attributes,
+             layer.x(slice),
+             {{units, layer.inputs}, dnnl_type(layer.in), tag::any},
+             layer.bias ? memory::desc({units}, memory::data_type::f32, tag::x) : no_bias,
+             layer.y(slice)},
+            layer.attributes,
             dnnl_engine()};
   }
 };
 
-// Returns the bytes from the start of the packed weights to those of the slice; nothing if these
-// do not lie there in the format that the primitive of the slice reads.
-std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const memory::desc& packed,
-                                                const DenseSlice& slice) {
-  const memory::desc format = layer.plan(slice).weights_desc();
+// The layer of several rows per sample, which is divided by rows.
+struct MatrixProduct {
+  using Primitive = dnnl::matmul;
+  static constexpr bool kDividesUnits = false;
+
+  static memory::desc stored_kernel(const DenseLayer& layer) {
+    return {{layer.inputs, layer.units}, memory::data_type::f32, tag::ab};
+  }
+  static Primitive::primitive_desc plan(const DenseLayer& layer, const DenseSlice& slice) {
+    const memory::desc no_bias;
+    return {{layer.x(slice),
+             {{layer.inputs, layer.units}, dnnl_type(layer.in), tag::any},
+             layer.bias ? memory::desc({1, layer.units}, memory::data_type::f32, tag::ab) : no_bias,
+             layer.y(slice)},
+            layer.attributes,
+            dnnl_engine()};
+  }
+};
+
+// Returns the bytes from the start of the packed weights to those of the slice; nothing if the
+// slice runs on another implementation than the whole layer, or its weights do not lie there in the
+// format that it reads.
+template <class Form>
+std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const DenseSlice& slice) {
+  const auto whole = Form::plan(layer, layer.whole()), plan = Form::plan(layer, slice);
+  const std::string_view implementation = whole.impl_info_str();
+  if (implementation != plan.impl_info_str()) return std::nullopt;
+  const memory::desc packed = whole.weights_desc(), format = plan.weights_desc();
   if (slice.units.count == layer.units) {
     // The format may depend on the number of rows.
     return packed == format ? std::optional<std::int64_t>(0) : std::nullopt;
@@ -71,30 +111,29 @@ std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const m
   return elements * static_cast<std::int64_t>(size_of(layer.in));
 }
 
-std::vector<DenseSlice> divide_dense(const DenseLayer& layer, const memory::desc& packed,
-                                     std::int64_t threads) {
-  const bool by_rows = layer.rows > 1;
+template <class Form>
+std::vector<DenseSlice> divide_dense(const DenseLayer& layer, std::int64_t threads) {
+  const bool by_units = layer.rows == 1 && Form::kDividesUnits;
   const std::int64_t blocks = (layer.units + kUnitBlock - 1) / kUnitBlock;
-  const std::int64_t parts = std::min(threads, by_rows ? layer.rows : blocks);
+  const std::int64_t parts = std::min(threads, by_units ? blocks : layer.rows);
   std::vector<DenseSlice> slices;
   for (std::int64_t i = 0; i < parts; ++i) {
-    DenseSlice slice{{0, layer.rows}, {0, layer.units}};
-    if (by_rows) {
-      slice.rows = partition(layer.rows, parts, i);
-    } else {
+    DenseSlice slice = layer.whole();
+    if (by_units) {
       const Partition of_blocks = partition(blocks, parts, i);
       slice.units.first = of_blocks.first * kUnitBlock;
       slice.units.count = std::min(of_blocks.count * kUnitBlock, layer.units - slice.units.first);
+    } else {
+      slice.rows = partition(layer.rows, parts, i);
     }
-    if (!find_packed_weights(layer, packed, slice)) return {{{0, layer.rows}, {0, layer.units}}};
+    if (!find_packed_weights<Form>(layer, slice)) return {layer.whole()};
     slices.push_back(slice);
   }
   return slices;
 }
 
-}  // namespace
-
-void lower_in_slices(const graph::Dense& op, Lowering& l) {
+template <class Form>
+void lower_slices(const graph::Dense& op, Lowering& l) {
   const OneThread planned_for_one;
   const Shape kernel = l.input_shape(1);
   const Operand x = l.input(0, Layout::kPlain);
@@ -102,27 +141,24 @@ void lower_in_slices(const graph::Dense& op, Lowering& l) {
   const DenseLayer layer{
       x.shape.elements() / x.c(),    kernel[0], kernel[1], x.type, y.type, op.bias,
       dnnl_attributes(op.activation)};
-  const auto whole = layer.plan({{0, layer.rows}, {0, layer.units}});
-  const memory::desc packed = whole.weights_desc();
-  const memory::desc stored({kernel[1], kernel[0]}, memory::data_type::f32, tag::ba);
-  const BufferId weights = dnnl_weights(l, 1, stored, packed);
+  const auto whole = Form::plan(layer, layer.whole());
+  const BufferId weights = dnnl_weights(l, 1, Form::stored_kernel(layer), whole.weights_desc());
   const BufferId bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const auto in_bytes = static_cast<std::int64_t>(size_of(x.type));
   const auto out_bytes = static_cast<std::int64_t>(size_of(y.type));
   std::vector<std::function<void(const CallContext&)>> calls;
-  for (const DenseSlice& slice : divide_dense(layer, packed, l.machine().threads)) {
-    const auto plan = layer.plan(slice);
+  for (const DenseSlice& slice : divide_dense<Form>(layer, l.machine().threads)) {
+    const auto plan = Form::plan(layer, slice);
     const std::int64_t first = slice.rows.first * layer.units + slice.units.first;
     std::vector<DnnlArgument> arguments{
         {DNNL_ARG_SRC, plan.src_desc(), x.buffer, slice.rows.first * layer.inputs * in_bytes},
-        {DNNL_ARG_WEIGHTS, plan.weights_desc(), weights,
-         *find_packed_weights(layer, packed, slice)},
+        {DNNL_ARG_WEIGHTS, plan.weights_desc(), weights, *find_packed_weights<Form>(layer, slice)},
         {DNNL_ARG_DST, plan.dst_desc(), y.buffer, first * out_bytes}};
     if (bias >= 0) {
       arguments.push_back({DNNL_ARG_BIAS, plan.bias_desc(), bias, slice.units.first * kFloatBytes});
     }
     require_code_memory();
-    calls.push_back(make_dnnl_call(l, dnnl::inner_product_forward(plan), plan, arguments));
+    calls.push_back(make_dnnl_call(l, typename Form::Primitive(plan), plan, arguments));
   }
   const auto count = static_cast<int>(calls.size());
   l.emit(concat(whole.impl_info_str(), " in ", count, count == 1 ? " part" : " parts"),
@@ -130,6 +166,13 @@ void lower_in_slices(const graph::Dense& op, Lowering& l) {
            const OneThread runs_on_one;
            on_threads(count, [&](int i) { calls[static_cast<std::size_t>(i)](context); });
          });
+}
+
+}  // namespace
+
+void lower_in_slices(const graph::Dense& op, Lowering& l) {
+  if (has_several_rows(l.input_shape(0))) return lower_slices<MatrixProduct>(op, l);
+  lower_slices<InnerProduct>(op, l);
 }
 
 }  // namespace trainer::backend::cpu
