@@ -3,13 +3,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/memory.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/harness.h"
+#include "backend/model_runs.h"
 #include "base/numbers/half.h"
+#include "compile/compile.h"
+#include "support/contains.h"
 
 namespace trainer::test::winograd_test {
 namespace {
@@ -223,6 +227,32 @@ TEST_CASE("Winograd: gradients of kernel and bias of bfloat16 are those of the s
     const WinogradShape shape = shape_of(3, 16, false);
     CHECK(compute_gradients(*k, shape, x, dy) ==
           compute_gradients(*k, shape, to_float(x), to_float(dy)));
+  }
+}
+
+TEST_CASE("Winograd: bfloat16 runs by it where many channels or the processor make that faster") {
+  // On AMD, where it multiplies twice as fast, many channels are needed.
+  for (const auto& [filters, pays_on_amd] : {std::pair{16, false}, {256, true}}) {
+    const Net net{"one convolution",
+                  concat("{layers: [conv: {filters: ", filters,
+                         ", padding: same}, global_average_pool, dense: 4]}"),
+                  {32, 32, filters}};
+    for (const Setup& setup : setups()) {
+      if (setup.lanes > 1) continue;
+      compile::Options options;
+      options.activations = setup.type;
+      const graph::Graph graph = compile::evaluation_graph(forward_graph(net), options);
+      backend::CompileOptions samples;
+      samples.max_samples = 16;
+      Runner runner(open(setup), graph, samples);
+      std::ostringstream program;
+      runner.print(program);
+      const bool on_tiles = setup.instruction_set == "amx";
+      const bool is_fast = setup.type == DType::kBFloat16 && __builtin_cpu_is("amd");
+      CAPTURE(to_string(setup));
+      CAPTURE(program.str());
+      CHECK(contains(program.str(), "winograd") == (!on_tiles && (!is_fast || pays_on_amd)));
+    }
   }
 }
 
