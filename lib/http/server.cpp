@@ -19,6 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPatience{2000};
+// The pause after a connection that cannot be accepted, which stays in the queue of the listener.
+constexpr std::chrono::milliseconds kPause{10};
 constexpr std::string_view kEnd = "\r\n\r\n";
 
 Descriptor listen_on(const std::string& host, int port) {
@@ -121,7 +123,10 @@ Server::~Server() {
 void Server::run() const {
   while (!is_over_) {
     Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) continue;
+    if (!socket) {
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
     const Connection connection(std::move(socket));
     if (const auto head = connection.read_head()) connection.send(make_answer(*head, answer_));
   }
