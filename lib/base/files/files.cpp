@@ -285,7 +285,10 @@ void AtomicFileWriter::write(std::span<const std::uint8_t> content) {
   const Moved written = move_all(content.size(), [&](std::size_t done) {
     return ::write(fd_, content.data() + done, content.size() - done);
   });
-  if (written.error != 0) fail_with(path_, "cannot write: ", written.error);
+  // A device or socket may take no more without an error.
+  const bool is_whole = written.bytes == content.size();
+  const int error = written.error != 0 ? written.error : is_whole ? 0 : EIO;
+  if (error != 0) fail_with(path_, "cannot write: ", error);
 }
 
 void AtomicFileWriter::commit() {
