@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A loopback server with the call of Kubeflow Trainer that trainer makes: kubeflow_server.py LOG
 
-It prints its port. LOG gets a JSON line per request: method, path, the time in seconds, authorization, content type, body and
+It prints its port. LOG gets a JSON line per request: path, authorization, content type, body and
 the status of the answer. The first part of a URL selects how the server behaves:
 
     /good        takes a status with the token first or second
@@ -36,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = {"failing": 503 if count <= 2 else status, "closed": 403}.get(kind, status)
         with LOG.open("a") as log:
             log.write(json.dumps({
-                "path": self.path, "time": time.monotonic(), "authorization": authorization, "status": status,
+                "path": self.path, "authorization": authorization, "status": status,
                 "type": self.headers.get("Content-Type"), "body": body}) + "\n")
         if kind == "slow":
             time.sleep(30)

@@ -5,17 +5,16 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <thread>
 
 #include "base/files/files.h"
 #include "config/config.h"
 #include "hooks/mlflow/names.h"
 #include "hooks/mlflow/sender.h"
+#include "requests.h"
 #include "support.h"
 #include "support/contains.h"
 #include "support/loopback_server.h"
@@ -41,15 +40,10 @@ class Tracking {
   const std::string& url() const { return url_; }
   void stop() { server_.stop(); }
 
-  // The requests so far, in order; those of one call, if it is not "". The server may be writing
-  // the last line, which then has no end yet.
+  // The requests so far, in order; those of one call, if it is not "".
   std::vector<Json> requests(const std::string& call = "") const {
-    std::vector<Json> found;
-    std::ifstream lines(folder_.path() / "log");
-    for (std::string line; std::getline(lines, line) && !lines.eof();) {
-      Json request = Json::parse(line);
-      if (call.empty() || request["call"] == call) found.push_back(std::move(request));
-    }
+    std::vector<Json> found = test::read_requests(folder_.path() / "log");
+    std::erase_if(found, [&](const Json& one) { return !call.empty() && one["call"] != call; });
     return found;
   }
   // The values of all log-batch requests.
@@ -131,15 +125,6 @@ std::vector<std::int64_t> list_steps(const std::vector<Json>& metrics) {
   std::vector<std::int64_t> steps;
   for (const Json& metric : metrics) steps.push_back(metric["step"]);
   return steps;
-}
-
-// Waits until the sender's thread has brought about what `happened` returns.
-void wait_until(const std::function<bool()>& happened) {
-  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(30);
-  while (!happened()) {
-    REQUIRE(Clock::now() < deadline);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
 }
 
 using Steps = std::vector<std::int64_t>;
@@ -354,7 +339,7 @@ TEST_CASE("MlflowHook: a server that fails at first causes one warning, and noth
   Tracking tracking("failing/503/3");
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 5);
-  wait_until([&] { return !tracking.statuses().empty(); });
+  test::wait_until([&] { return !tracking.statuses().empty(); });
   tracked.finish();
   REQUIRE(tracked.warnings.size() == 1);
   CHECK(contains(tracked.warnings[0], concat("MLflow at ", tracking.url(),
@@ -383,9 +368,9 @@ TEST_CASE("MlflowHook: a server that stops during the run has the rows from befo
   Tracking tracking;
   Tracked tracked(tracking.url());
   tracked.train(tracking.dir(), 0, 3);
-  wait_until([&] { return !tracking.metrics("validation/loss").empty(); });
+  test::wait_until([&] { return !tracking.metrics("validation/loss").empty(); });
   tracked.hook->on_step(test::after_step(4));
-  wait_until([&] { return tracking.metrics("train/loss").size() == 4; });
+  test::wait_until([&] { return tracking.metrics("train/loss").size() == 4; });
   tracking.stop();
   for (std::int64_t step = 5; step <= 10; ++step) tracked.hook->on_step(test::after_step(step));
   tracked.finish();
@@ -495,7 +480,7 @@ TEST_CASE("mlflow::Sender: the rows beyond the queue are counted in a long outag
   run.id_file = tracking.dir() / "mlflow.json";
   mlflow::Sender sender(run, {}, {.first_pause = milliseconds(50), .max_rows = 10});
   for (int step = 0; step < 25; ++step) sender.add(step, {{"a", 1}});
-  wait_until([&] { return !tracking.statuses().empty(); });
+  test::wait_until([&] { return !tracking.statuses().empty(); });
   sender.close({"FINISHED", {}});
   CHECK(sender.rows_not_sent() == 15);
   CHECK(list_steps(tracking.metrics("a")) == Steps{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});

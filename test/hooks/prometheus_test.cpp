@@ -4,6 +4,7 @@
 
 #include "base/files/files.h"
 #include "base/process/progress.h"
+#include "cluster/transport/socket.h"
 #include "config/config.h"
 #include "http/client.h"
 #include "http/server.h"
@@ -18,6 +19,7 @@ using trainer::test::contains;
 struct Monitored {
   explicit Monitored(const std::string& target) {
     config.run.prometheus = target;
+    config.parallel.timeout = {30, config::Duration::Unit::kSeconds};
     hook = make_prometheus_hook(
         config, {progress, [this](const std::string& text) { warnings.push_back(text); }});
   }
@@ -26,11 +28,6 @@ struct Monitored {
   std::vector<std::string> warnings;
   std::unique_ptr<Hook> hook;
 };
-
-// Returns a port of 127.0.0.1 that was free.
-int find_port() {
-  return http::Server("127.0.0.1", 0, [](std::string_view) { return http::Page{}; }).port();
-}
 
 http::Response get(int port, const std::string& path) {
   http::Request request;
@@ -100,9 +97,9 @@ TEST_CASE("make_prometheus_hook writes the file at most every five seconds") {
 }
 
 TEST_CASE("make_prometheus_hook serves the metrics, and whether the process makes progress") {
-  const int port = find_port();
+  const cluster::ReservedPort reserved;
+  const int port = reserved.number();
   Monitored run(concat(":", port));
-  run.config.parallel.timeout = {60, config::Duration::Unit::kSeconds};
   run.hook->on_start(test::run_info("run"));
   run.hook->on_step(test::after_step(1));
   const http::Response metrics = get(port, "/metrics");
@@ -110,12 +107,12 @@ TEST_CASE("make_prometheus_hook serves the metrics, and whether the process make
   CHECK(contains(metrics.body, "trainer_steps_total 1\n"));
   CHECK(contains(metrics.body, "trainer_step_duration_seconds_sum{rank=\"0\"} 0.02\n"));
   CHECK(get(port, "/healthz").status == 200);
-  run.progress.set_stalled_for(std::chrono::milliseconds(59'999));
+  run.progress.set_stalled_for(std::chrono::milliseconds(29'999));
   CHECK(get(port, "/healthz").status == 200);
-  run.progress.set_stalled_for(std::chrono::milliseconds(60'000));
+  run.progress.set_stalled_for(std::chrono::milliseconds(30'000));
   const http::Response stalled = get(port, "/healthz");
   CHECK(stalled.status == 503);
-  CHECK(stalled.body == "no progress for 60 s\n");
+  CHECK(stalled.body == "no progress for 30 s\n");
   CHECK(get(port, "/").status == 404);
   run.hook.reset();
   CHECK(get(port, "/metrics").status == 0);

@@ -5,7 +5,6 @@ import json
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -31,12 +30,6 @@ scrape_configs:
   - job_name: trainer
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
 """
-
-
-def draw_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def get(port, path):
@@ -86,8 +79,8 @@ class Prometheus(unittest.TestCase):
         found = json.loads(get(port, "/api/v1/query?" + urllib.parse.urlencode({"query": expression})))["data"]["result"]
         return {one["metric"].get("rank", one["metric"].get("instance", "")): float(one["value"][1]) for one in found}
 
-    def test_scrapes_a_run(self):
-        port, server_port = draw_port(), draw_port()
+    def test_prometheus_scrapes_a_run(self):
+        port, server_port = support.free_ports(2)
         training = self.start_training(f":{port}", "--replicas", "2")
         (self.work / "prometheus.yml").write_text(SCRAPING.format(port=port))
         self.start("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
@@ -107,14 +100,15 @@ class Prometheus(unittest.TestCase):
         training.send_signal(signal.SIGTERM)
         self.assertEqual(training.wait(60), 75, (self.work / "log").read_text())
 
-    def test_writes_a_file_that_the_textfile_collector_reads(self):
+    def test_train_writes_a_file_that_the_textfile_collector_reads(self):
         training = self.start_training("metrics.prom", "--set", "train.max_steps=200")
         self.assertEqual(training.wait(120), 0, (self.work / "log").read_text())
         text = (self.work / "metrics.prom").read_text()
         self.assertIn("\ntrainer_steps_total 200\n", text)
         checked = check_format(text)
         self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
-        self.assertFalse(check_format(text.replace("# TYPE trainer_steps_total counter", "# TYPE trainer_steps_total x")).returncode == 0)
+        damaged = text.replace("# TYPE trainer_steps_total counter", "# TYPE trainer_steps_total x")
+        self.assertNotEqual(check_format(damaged).returncode, 0)
 
 
 if __name__ == "__main__":

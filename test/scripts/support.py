@@ -1,8 +1,10 @@
 """Helpers of the scripts in this folder; the trainer binary is the first argument of a test that needs it."""
 
+import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import unittest
@@ -17,6 +19,15 @@ def main():
     for _, reason in result.skipped:
         print(f"[skipped] {reason}")
     sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
+
+
+def free_ports(count):
+    """Returns ports of 127.0.0.1 that nothing listened on."""
+    with contextlib.ExitStack() as sockets:
+        drawn = [sockets.enter_context(socket.socket()) for _ in range(count)]
+        for one in drawn:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in drawn]
 
 
 def trainer(*arguments, **environment):
