@@ -97,7 +97,7 @@ TEST_CASE("plan, train, predict and export take timm's ViT for images of 96 pixe
 }
 
 TEST_CASE("train with cached features or recomputed blocks of ViT gives the bits of a plain run") {
-  for (const auto& [backbone, key] : {std::pair{", freeze: all", "train.cache_features=memory"},
+  for (const auto& [backbone, key] : {std::pair{", freeze: all", "train.cache_features=disk"},
                                       std::pair{", drop_path: 0.1", "train.recompute=blocks"}}) {
     CAPTURE(key);
     const Workspace work;
@@ -108,6 +108,8 @@ TEST_CASE("train with cached features or recomputed blocks of ViT gives the bits
     changed.insert(changed.end(), {"--set", key});
     check_same(train_to_end(config, work / "plain", common),
                train_to_end(config, work / "changed", changed));
+    const bool is_cached = contains(key, "cache_features");
+    CHECK(std::filesystem::exists(work / "changed/features") == is_cached);
   }
 }
 
