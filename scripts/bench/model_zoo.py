@@ -5,8 +5,8 @@ token of ViT) and 1,000 classes, SGD with momentum, random weights.
 Each peer is probed at its settings first; its best one is then measured in rounds that alternate with trainer, so that all meet
 the same machine. Ends with a table and `ratio zoo_train_NAME VALUE`, `ratio zoo_predict_NAME VALUE`, with _bf16 behind the name in
 bfloat16: ours / the best peer's, medians. A peer that has no such backbone is left out of its row; ONNX Runtime and OpenVINO predict
-in float32 in all rows. "of limit" is the share of the roofline that our training step reaches, as scripts/bench/roofline has it: what each
-layer reads and writes counts, also where passes of several layers keep it in registers.
+in float32 in all rows. "of limit" is the share of the roofline that our training step reaches, as scripts/bench/roofline has it:
+what each layer reads and writes counts, also where passes of several layers keep it in registers.
 """
 
 import argparse

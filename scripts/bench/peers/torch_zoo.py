@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""torchvision's backbones with average pooling and a dense layer, and timm's ViT, from a tensor of bytes in memory: training with SGD and
-momentum, or prediction in eval mode without gradients, after the folding that torch.compile does by itself."""
+"""torchvision's backbones with average pooling and a dense layer, and timm's ViT, from a tensor of bytes in memory: training
+with SGD and momentum, or prediction in eval mode without gradients, after the folding that torch.compile does by itself."""
 
 import transfer_worker
 import zoo_worker
@@ -15,7 +15,6 @@ torch.manual_seed(0)
 layout = torch.channels_last if options.channels_last else torch.contiguous_format
 images = torch.randint(0, 256, (options.batch, 3, options.side, options.side), dtype=torch.uint8).contiguous(memory_format=layout)
 labels = torch.randint(0, zoo_worker.CLASSES, (options.batch,))
-
 
 
 def make_network(name):
