@@ -98,12 +98,10 @@ void multiply_transposed_rows(Lowering& l, const Operand& x, const Operand& dy, 
   if (!bias) return;
   const BufferId dbias = l.output(1, Layout::kPlain).buffer;
   const std::int64_t width = dy.c(), rows = dy.shape.elements() / width;
-  const BufferId scratch = l.scratch(2 * width * kFloatBytes);
   l.use(dy.buffer);
   emit_kernels<simd::MultiplyKernels>(
       l, dy.type, [=]<class T>(const CallContext& c, const simd::MultiplyKernels<T>& kernels) {
-        kernels.sum_product_f32(c.at<T>(dy.buffer), nullptr, c.at<float>(dbias),
-                                c.at<float>(scratch), rows, width);
+        kernels.sum_product_f32(c.at<T>(dy.buffer), nullptr, c.at<float>(dbias), rows, width);
       });
 }
 

@@ -80,17 +80,15 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   const Operand sum = l.output(0, layout);
   Repeated r = channels ? repeat_channels(shape, l) : repeat_trailing(shape, part);
   if (whole) r = {1, 1, l.padded_elements(shape, layout)};
-  const BufferId scratch = l.scratch(2 * r.width * kFloatBytes);
   emit_kernels<MultiplyKernels>(
       l, a.type,
       [=, batched = op.shape.batched()]<class T>(const CallContext& c,
                                                  const MultiplyKernels<T>& kernels) {
         const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
-        float* sums = c.at<float>(scratch);
         if (batched) {
-          kernels.sum_product(first, second, c.at<T>(sum.buffer), sums, r.outer, r.rows, r.width);
+          kernels.sum_product(first, second, c.at<T>(sum.buffer), r.outer, r.rows, r.width);
         } else {
-          kernels.sum_product_f32(first, second, c.at<float>(sum.buffer), sums, r.rows, r.width);
+          kernels.sum_product_f32(first, second, c.at<float>(sum.buffer), r.rows, r.width);
         }
       });
 }

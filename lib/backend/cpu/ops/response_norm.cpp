@@ -35,17 +35,17 @@ void lower(const graph::ResponseNorm& op, Lowering& l) {
   const Operand factors = l.output(0, Layout::kBlocked), norms = l.output(1, Layout::kBlocked);
   const std::int64_t samples = x.shape[0];
   const Sample s = find_extents(x.shape, l);
-  const BufferId scratch = l.scratch((s.padded + 2 * s.block) * kFloatBytes);
+  const BufferId scratch = l.scratch(s.padded * kFloatBytes);
   emit_kernels<MultiplyKernels>(
       l, x.type,
       [=, epsilon = op.epsilon]<class T>(const CallContext& c, const MultiplyKernels<T>& kernels) {
         const T* in = c.at<T>(x.buffer);
         const float* scale = c.at<float>(gamma);
         T *factor = c.at<T>(factors.buffer), *norm = c.at<T>(norms.buffer);
-        float *sums = c.at<float>(scratch), *few = sums + s.padded;
+        float* sums = c.at<float>(scratch);
         for (std::int64_t n = 0; n < samples; ++n, factor += s.padded, norm += s.padded) {
           for (std::int64_t i = 0; i < s.padded; i += s.block, in += s.pixels * s.block) {
-            kernels.sum_product_f32(in, in, sums + i, few, s.pixels, s.block);
+            kernels.sum_product_f32(in, in, sums + i, s.pixels, s.block);
           }
           for (std::int64_t i = 0; i < s.padded; ++i) sums[i] = std::sqrt(sums[i]);
           const float mean = find_mean(sums, s.channels) + epsilon;

@@ -77,15 +77,26 @@ inline V select(I mask, V a, V b) { return mask ? a : b; }
 inline I wins(V v, V best) { return ~(v <= best) & (best == best); }
 
 // Loads the first `count` of B numbers, zeros for the rest.
-inline V load_first(const float* p, std::int64_t count) {
+template <class T>
+inline V load_first(const T* p, std::int64_t count) {
   if (count >= B) return load(p);
-  alignas(64) float values[B] = {};
+  alignas(64) T values[B] = {};
   for (std::int64_t i = 0; i < count; ++i) values[i] = p[i];
   return load(values);
 }
-inline void store_first(float* p, V v, std::int64_t count) {
+template <class T>
+inline void store_first(T* p, V v, std::int64_t count) {
   if (count >= B) return store(p, v);
-  for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
+  alignas(64) T values[B];
+  store(values, v);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = values[i];
+}
+// Calls f(first, count) for vectors of B numbers and for the rest.
+template <class F>
+inline void over_vectors(std::int64_t numbers, const F& f) {
+  std::int64_t i = 0;
+  for (; i + B <= numbers; i += B) f(i, B);
+  if (i < numbers) f(i, numbers - i);
 }
 
 // Exchanges, of each two neighbouring groups of D numbers, the second one of a with the first one

@@ -21,17 +21,20 @@ namespace {
 
 template <class T>
 void add(T* y, const T* const* x, int count, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    float sum = get(x[0] + i);
-    for (int k = 1; k < count; ++k) sum += get(x[k] + i);
-    put(y + i, sum);
-  }
+  over_vectors(elements, [=](std::int64_t i, std::int64_t part) {
+    V sum = load_first(x[0] + i, part);
+    for (int k = 1; k < count; ++k) sum += load_first(x[k] + i, part);
+    store_first(y + i, sum, part);
+  });
 }
 
 template <class T>
 void add_bias(const T* x, const float* bias, T* y, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width)
-    for (std::int64_t i = 0; i < width; ++i) put(y + i, get(x + i) + bias[i]);
+  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    over_vectors(width, [=](std::int64_t i, std::int64_t part) {
+      store_first(y + i, load_first(x + i, part) + load_first(bias + i, part), part);
+    });
+  }
 }
 
 template <class T>

@@ -12,11 +12,10 @@ struct MultiplyKernels {
                    std::int64_t width);
   void (*multiply_f32)(const T* x, const float* factor, T* y, std::int64_t rows,
                        std::int64_t width);
-  // The sums over rows of a * b, or of a if b is null. The sums have the shape of a factor, and
-  // `scratch` has [2, width] floats.
-  void (*sum_product)(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer,
-                      std::int64_t rows, std::int64_t width);
-  void (*sum_product_f32)(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows,
+  // The sums over rows of a * b, or of a if b is null. The sums have the shape of a factor.
+  void (*sum_product)(const T* a, const T* b, T* sum, std::int64_t outer, std::int64_t rows,
+                      std::int64_t width);
+  void (*sum_product_f32)(const T* a, const T* b, float* sum, std::int64_t rows,
                           std::int64_t width);
 };
 
@@ -29,8 +28,11 @@ namespace {
 template <class T, class F>
 inline void multiply_rows(const T* x, const F* factor, T* y, std::int64_t rows,
                           std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width)
-    for (std::int64_t i = 0; i < width; ++i) put(y + i, get(x + i) * get(factor + i));
+  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    over_vectors(width, [=](std::int64_t i, std::int64_t part) {
+      store_first(y + i, load_first(x + i, part) * load_first(factor + i, part), part);
+    });
+  }
 }
 
 template <class T>
@@ -45,42 +47,52 @@ void multiply_f32(const T* x, const float* factor, T* y, std::int64_t rows, std:
   multiply_rows(x, factor, y, rows, width);
 }
 
-// Sums of few rows are added to sums of many, so that the error does not grow with the rows.
-template <class T, class F>
-inline void sum_rows(const T* a, const T* b, F* sum, float* scratch, std::int64_t rows,
-                     std::int64_t width) {
+// Sums `vectors` vectors of each row, of which the last has `count` numbers. Sums of few rows are
+// added to sums of many, so that the error does not grow with the rows.
+template <int vectors, class T, class F>
+inline void sum_columns(const T* a, const T* b, F* sum, std::int64_t rows, std::int64_t width,
+                        std::int64_t count) {
   constexpr std::int64_t kRows = 64;
-  float* few = scratch;
-  float* many = scratch + width;
-  for (std::int64_t i = 0; i < width; ++i) many[i] = 0;
+  V many[vectors] = {};
   for (std::int64_t first = 0; first < rows; first += kRows) {
-    const std::int64_t last = least(first + kRows, rows);
-    for (std::int64_t i = 0; i < width; ++i) few[i] = 0;
-    for (std::int64_t r = first; r < last; ++r, a += width) {
-      if (b == nullptr) {
-        for (std::int64_t i = 0; i < width; ++i) few[i] += get(a + i);
-      } else {
-        for (std::int64_t i = 0; i < width; ++i) few[i] += get(a + i) * get(b + i);
-        b += width;
+    V few[vectors] = {};
+    for (std::int64_t at = first * width; at < least(first + kRows, rows) * width; at += width) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const V value = load_first(a + at + v * B, count);
+        few[v] += b == nullptr ? value : value * load_first(b + at + v * B, count);
       }
     }
-    for (std::int64_t i = 0; i < width; ++i) many[i] += few[i];
+    for (int v = 0; v < vectors; ++v) many[v] += few[v];
   }
-  for (std::int64_t i = 0; i < width; ++i) put(sum + i, many[i]);
+  for (int v = 0; v < vectors; ++v) store_first(sum + v * B, many[v], count);
+}
+
+template <class T, class F>
+inline void sum_rows(const T* a, const T* b, F* sum, std::int64_t rows, std::int64_t width) {
+  constexpr int kVectors = 4;
+  const auto second = [b](std::int64_t i) { return b == nullptr ? b : b + i; };
+  std::int64_t i = 0;
+  for (; i + kVectors * B <= width; i += kVectors * B) {
+    sum_columns<kVectors>(a + i, second(i), sum + i, rows, width, B);
+  }
+  for (; i < width; i += B) {
+    sum_columns<1>(a + i, second(i), sum + i, rows, width, least(B, width - i));
+  }
 }
 
 template <class T>
-void sum_product(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer,
-                 std::int64_t rows, std::int64_t width) {
-  for (std::int64_t o = 0; o < outer; ++o)
-    sum_rows(a + o * rows * width, b == nullptr ? b : b + o * rows * width, sum + o * width,
-             scratch, rows, width);
+void sum_product(const T* a, const T* b, T* sum, std::int64_t outer, std::int64_t rows,
+                 std::int64_t width) {
+  for (std::int64_t o = 0; o < outer; ++o, a += rows * width) {
+    sum_rows(a, b, sum + o * width, rows, width);
+    if (b != nullptr) b += rows * width;
+  }
 }
 
 template <class T>
-void sum_product_f32(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows,
-                     std::int64_t width) {
-  sum_rows(a, b, sum, scratch, rows, width);
+void sum_product_f32(const T* a, const T* b, float* sum, std::int64_t rows, std::int64_t width) {
+  sum_rows(a, b, sum, rows, width);
 }
 
 template <class T>
