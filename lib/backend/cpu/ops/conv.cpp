@@ -204,6 +204,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
     return clear_padding_taps(l, op.window, x0.shape, kernel);
   }
   if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
+  if (depthwise_weights_chosen(op)) return lower_depthwise_weights(op, l);
   const Problem p = make_problem(op.window, op.groups, kernel);
   const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);

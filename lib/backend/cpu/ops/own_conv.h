@@ -1,5 +1,6 @@
-// Convolutions of stride 1 on our own kernels: 3x3 by Winograd (simd/winograd*.inl), and in
-// bfloat16 on AMX (simd/amx.h). Reasons: lib/decisions/backend.md#convolution-kernels-of-our-own.
+// Convolutions on our own kernels: those of stride 1, 3x3 by Winograd (simd/winograd*.inl), and in
+// bfloat16 on AMX (simd/amx.h); and the gradient of depthwise kernels. Reasons:
+// lib/decisions/backend.md#convolution-kernels-of-our-own.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,10 @@ bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t gro
 void lower_amx(const graph::Conv& op, Lowering& l);
 void lower_amx(const graph::ConvBackwardData& op, Lowering& l);
 void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l);
+
+// Returns whether our own kernels compute the gradient of the kernel of a depthwise convolution.
+bool depthwise_weights_chosen(const graph::ConvBackwardWeights& op);
+void lower_depthwise_weights(const graph::ConvBackwardWeights& op, Lowering& l);
 
 // The part of one thread. `shape` has its number of samples and its output channels [out_begin,
 // out_end).
