@@ -95,11 +95,12 @@ TEST_CASE("watch draws two runs with charts into an 80-column terminal until Ctr
 train: {max_steps: 1000000, batch_size: 32}
 run: {evaluate_every: 20 steps, summary_every: 2 steps, tensorboard: false}
 )"));
-  Program first({"train", config, "--quiet", "--run-dir", work / "a"});
-  Program second({"train", config, "--quiet", "--run-dir", work / "b"});
-  // The second chart of accuracy is that of the second run.
+  Program first({"train", config, "--run-dir", work / "a"});
+  Program second({"train", config, "--run-dir", work / "b"});
+  REQUIRE(first.wait_for("test: loss "));
+  REQUIRE(second.wait_for("test: loss "));
   const std::string text =
-      shown({"watch", work / "a", work / "b", "--every", "0.1"}, "xterm", "• test\x1b[K\r\n   ");
+      shown({"watch", work / "a", work / "b", "--every", "0.1"}, "xterm", "Accuracy: train");
   const std::size_t end = text.find("\x1b[?1049l");
   REQUIRE(text.starts_with("\x1b[?1049h\x1b[H"));
   REQUIRE(end != std::string::npos);
