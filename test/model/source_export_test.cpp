@@ -110,10 +110,16 @@ TEST_CASE("to_pytorch gives the names, sizes and ranks of every library's tensor
     for (const graph::Value& value : library.graph.values) {
       if (graph::is_persistent(value.role)) shapes.push_back({value.name, value.shape, {}});
     }
+    const std::int64_t norms =
+        std::ranges::count(library.graph.layers, "BatchNormalization", &graph::LayerInfo::kind);
     const config::Backbone& backbone = *library.config.model.backbone;
     shapes = to_pytorch(library.graph, backbone, std::move(shapes));
     config::use_saved_names(backbone, shapes);
     check_tensors(shapes, c);
+    CHECK(std::ranges::count_if(shapes, &Tensor::is_integer) == norms);
+    // Only transformers keeps the token of masked patches.
+    CHECK(std::ranges::count(shapes, "dinov2.embeddings.mask_token", &Tensor::name) ==
+          (name == "dinov2_small transformers" ? 1 : 0));
   }
 }
 
