@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include "backend/harness.h"
-#include "support/backend.h"
-#include "support/skip.h"
 
 namespace trainer::test::conformance_conv_test {
 namespace {
@@ -247,21 +245,6 @@ TEST_CASE("Conv: depthwise convolutions with windows of any size match the refer
   }
   check(row("depthwise 3x5", {.kernel_w = 5, .groups = 16, .pad = {1, 1, 2, 2}}));
   check(row("depthwise dilation 2", {.dilation = 2, .groups = 16, .pad = {2, 2, 2, 2}}));
-}
-
-TEST_CASE("Conv: own kernels compute the gradient of depthwise kernels of 3, 5 and 7") {
-  if (uses_gpus()) TRAINER_SKIP("the CPU has such kernels");
-  const auto count = [](const Spec& spec) {
-    Builder b(DType::kFloat32);
-    convolution(b, spec);
-    return count_instructions(b.graph, "conv_backward_weights x86-64");
-  };
-  for (const std::int64_t side : {3, 5, 7}) {
-    CHECK(count({.kernel_h = side, .kernel_w = side, .groups = 16}) == 1);
-  }
-  CHECK(count({.kernel_h = 2, .kernel_w = 2, .groups = 16}) == 0);
-  CHECK(count({.groups = 8}) == 0);
-  CHECK(count({.groups = 16, .out = 32}) == 0);
 }
 
 TEST_CASE("Conv: activations match the reference") {

@@ -191,4 +191,21 @@ TEST_CASE(
   CHECK(fused_instructions({}, DType::kBFloat16) == 2);
 }
 
+TEST_CASE("CPU program: own kernels compute the gradient of depthwise windows of 3, 5 and 7") {
+  if (uses_gpus()) TRAINER_SKIP("the CPU has such kernels");
+  const auto count = [](std::int64_t side, std::int64_t groups, std::int64_t out) {
+    Builder b(DType::kFloat32);
+    const Window window{{side, side}, {1, 1}, {1, 1}, {0, 0}, {0, 0}};
+    const ValueId x = b.input({kBatch, 8, 9, 16});
+    const ValueId dy = b.input({kBatch, 9 - side, 10 - side, out});
+    const Shape kernel{side, side, 16 / groups, out};
+    b.output(b.add1(graph::ConvBackwardWeights{window, groups, false, kernel}, {x, dy}));
+    return count_instructions(b.graph, "conv_backward_weights x86-64");
+  };
+  for (const std::int64_t side : {3, 5, 7}) CHECK(count(side, 16, 16) == 1);
+  CHECK(count(2, 16, 16) == 0);
+  CHECK(count(5, 8, 16) == 0);
+  CHECK(count(5, 16, 32) == 0);
+}
+
 }  // namespace trainer::test::conformance_depthwise_test
