@@ -89,14 +89,13 @@ struct MatrixProduct {
   }
 };
 
-// Returns the bytes from the start of the packed weights to those of the slice; nothing if the
-// slice runs on another implementation than the whole layer, or its weights do not lie there in the
+// Returns the bytes from the start of the packed weights of the whole layer to those of the slice;
+// nothing if the slice runs on another implementation, or its weights do not lie there in the
 // format that it reads.
-template <class Form>
-std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const DenseSlice& slice) {
-  const auto whole = Form::plan(layer, layer.whole()), plan = Form::plan(layer, slice);
-  const std::string_view implementation = whole.impl_info_str();
-  if (implementation != plan.impl_info_str()) return std::nullopt;
+template <class Plan>
+std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const Plan& whole,
+                                                const DenseSlice& slice, const Plan& plan) {
+  if (std::string_view(whole.impl_info_str()) != plan.impl_info_str()) return std::nullopt;
   const memory::desc packed = whole.weights_desc(), format = plan.weights_desc();
   if (slice.units.count == layer.units) {
     // The format may depend on the number of rows.
@@ -111,25 +110,36 @@ std::optional<std::int64_t> find_packed_weights(const DenseLayer& layer, const D
   return elements * static_cast<std::int64_t>(size_of(layer.in));
 }
 
+// A part of a layer, and where its weights lie.
 template <class Form>
-std::vector<DenseSlice> divide_dense(const DenseLayer& layer, std::int64_t threads) {
+struct DensePart {
+  DenseSlice slice;
+  typename Form::Primitive::primitive_desc plan;
+  std::int64_t weights = 0;  // bytes from the start of the packed weights
+};
+
+template <class Form>
+std::vector<DensePart<Form>> divide_dense(const DenseLayer& layer, std::int64_t threads) {
+  const auto whole = Form::plan(layer, layer.whole());
   const bool by_units = layer.rows == 1 && Form::kDividesUnits;
   const std::int64_t blocks = (layer.units + kUnitBlock - 1) / kUnitBlock;
-  const std::int64_t parts = std::min(threads, by_units ? blocks : layer.rows);
-  std::vector<DenseSlice> slices;
-  for (std::int64_t i = 0; i < parts; ++i) {
+  const std::int64_t count = std::min(threads, by_units ? blocks : layer.rows);
+  std::vector<DensePart<Form>> parts;
+  for (std::int64_t i = 0; i < count; ++i) {
     DenseSlice slice = layer.whole();
     if (by_units) {
-      const Partition of_blocks = partition(blocks, parts, i);
+      const Partition of_blocks = partition(blocks, count, i);
       slice.units.first = of_blocks.first * kUnitBlock;
       slice.units.count = std::min(of_blocks.count * kUnitBlock, layer.units - slice.units.first);
     } else {
-      slice.rows = partition(layer.rows, parts, i);
+      slice.rows = partition(layer.rows, count, i);
     }
-    if (!find_packed_weights<Form>(layer, slice)) return {layer.whole()};
-    slices.push_back(slice);
+    const auto plan = Form::plan(layer, slice);
+    const auto weights = find_packed_weights(layer, whole, slice, plan);
+    if (!weights) return {{layer.whole(), whole}};
+    parts.push_back({slice, plan, *weights});
   }
-  return slices;
+  return parts;
 }
 
 template <class Form>
@@ -147,12 +157,11 @@ void lower_slices(const graph::Dense& op, Lowering& l) {
   const auto in_bytes = static_cast<std::int64_t>(size_of(x.type));
   const auto out_bytes = static_cast<std::int64_t>(size_of(y.type));
   std::vector<std::function<void(const CallContext&)>> calls;
-  for (const DenseSlice& slice : divide_dense<Form>(layer, l.machine().threads)) {
-    const auto plan = Form::plan(layer, slice);
+  for (const auto& [slice, plan, weights_offset] : divide_dense<Form>(layer, l.machine().threads)) {
     const std::int64_t first = slice.rows.first * layer.units + slice.units.first;
     std::vector<DnnlArgument> arguments{
         {DNNL_ARG_SRC, plan.src_desc(), x.buffer, slice.rows.first * layer.inputs * in_bytes},
-        {DNNL_ARG_WEIGHTS, plan.weights_desc(), weights, *find_packed_weights<Form>(layer, slice)},
+        {DNNL_ARG_WEIGHTS, plan.weights_desc(), weights, weights_offset},
         {DNNL_ARG_DST, plan.dst_desc(), y.buffer, first * out_bytes}};
     if (bias >= 0) {
       arguments.push_back({DNNL_ARG_BIAS, plan.bias_desc(), bias, slice.units.first * kFloatBytes});
