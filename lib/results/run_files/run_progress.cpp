@@ -58,8 +58,9 @@ void read_rows(const RunFiles& run, RunProgress& progress) {
   progress.seconds_left = has_eta ? std::optional(left / steps_per_second) : std::nullopt;
 }
 
-// Returns a warning if nothing was written for minutes, although a process trains.
-std::string find_silence(const Path& folder, HolderState holder) {
+// Returns a warning if nothing was written for minutes, and for three times as long as the newest
+// row took, although a process trains.
+std::string find_silence(const Path& folder, const RunFiles& run, HolderState holder) {
   using Clock = std::filesystem::file_time_type::clock;
   std::optional<std::filesystem::file_time_type> newest;
   for (const char* name : {"lock", kRunRecordFile, "metrics.csv", "ledger.csv"}) {
@@ -68,10 +69,11 @@ std::string find_silence(const Path& folder, HolderState holder) {
     if (!error && (!newest || written > *newest)) newest = written;
   }
   if (!newest) return "";
+  const std::chrono::duration<double> silence = Clock::now() - *newest;
+  const double row_seconds = run.ledger.empty() ? 0 : run.ledger.back().seconds;
   // Whole minutes, so that the warning changes with them only.
-  const auto minutes =
-      std::chrono::duration_cast<std::chrono::minutes>(Clock::now() - *newest).count();
-  if (minutes < 1) return "";
+  const auto minutes = static_cast<std::int64_t>(silence.count() / 60);
+  if (minutes < 1 || silence.count() < 3 * row_seconds) return "";
   return concat("nothing was written for ", counted(minutes, "minute"),
                 holder == HolderState::kOtherHost
                     ? "; the process is on another machine, so that its end cannot be seen here"
@@ -88,7 +90,8 @@ void add_warnings(const Path& folder, HolderState holder, WatchedRun& watched) {
     progress.warnings.push_back(
         concat("rank ", *progress.straggler, " is slow: the other ranks wait for it"));
   }
-  const std::string silence = is_over(progress.state) ? "" : find_silence(folder, holder);
+  const std::string silence =
+      is_over(progress.state) ? "" : find_silence(folder, watched.files, holder);
   if (!silence.empty()) progress.warnings.push_back(silence);
 }
 
