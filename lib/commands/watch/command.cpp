@@ -64,8 +64,10 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   void show(const std::vector<WatchedRun>& runs) {
-    lines_ =
-        draw_screen(runs, {context_.columns(), context_.rows(), has_unicode(context_.environment)});
+    ScreenSize size{.has_blocks = has_unicode(context_.environment)};
+    if (context_.columns) size.columns = context_.columns();
+    if (context_.rows) size.rows = context_.rows();
+    lines_ = draw_screen(runs, size);
     context_.out << kHome;
     for (const std::string& line : lines_) context_.out << line << kClearLine << '\n';
     context_.out << kClearScreen << std::flush;
