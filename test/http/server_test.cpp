@@ -2,9 +2,13 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <chrono>
+#include <ctime>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "base/files/descriptor.h"
@@ -21,16 +25,19 @@ struct PathServer {
 
   Descriptor connect() const {
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connect_to(socket);
+    return socket;
+  }
+  void connect_to(const Descriptor& socket) const {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     REQUIRE(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    return socket;
   }
   // Returns the answer to these bytes; "" if the server closes the connection without one.
-  std::string ask(const std::string& request) const {
-    const Descriptor socket = connect();
+  std::string ask(const std::string& request) const { return ask(connect(), request); }
+  std::string ask(const Descriptor& socket, const std::string& request) const {
     REQUIRE(::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
     std::string answer;
     char piece[512];
@@ -79,6 +86,26 @@ TEST_CASE("http::Server goes on after clients that send nothing or leave") {
   }
   const Descriptor silent = echo.connect();
   CHECK(contains(echo.ask("GET /a HTTP/1.0\r\n\r\n"), "/a"));  // after the time of the silent one
+}
+
+TEST_CASE("http::Server waits while the process may not open more files") {
+  const PathServer echo;
+  const Descriptor client = echo.connect();
+  const std::string request = "GET /a HTTP/1.1\r\n\r\n";
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const Descriptor waiting(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  // The first connection ends, and the second one stays in the queue.
+  ::shutdown(client.get(), SHUT_RDWR);
+  echo.connect_to(waiting);
+  const std::clock_t start = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const double cpu_seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(cpu_seconds < 0.1);
+  CHECK(contains(echo.ask(waiting, request), "/a"));
 }
 
 TEST_CASE("http::Server reports a port that is in use and a host that is not of this machine") {
