@@ -230,7 +230,7 @@ TEST_CASE("Winograd: gradients of kernel and bias of bfloat16 are those of the s
   }
 }
 
-TEST_CASE("Winograd: bfloat16 runs by it where many channels or the processor make that faster") {
+TEST_CASE("Winograd computes convolutions in bfloat16 where it is expected to be faster") {
   // On AMD, where it multiplies twice as fast, many channels are needed.
   for (const auto& [filters, pays_on_amd] : {std::pair{16, false}, {256, true}}) {
     const Net net{"one convolution",

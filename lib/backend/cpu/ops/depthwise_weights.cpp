@@ -17,7 +17,7 @@ bool depthwise_weights_chosen(const graph::ConvBackwardWeights& op) {
   return op.kernel[2] == 1 && op.kernel[3] == op.groups && op.groups > 1 && w.size[1] == side &&
          (side == 3 || side == 5 || side == 7) && w.stride[1] == stride && stride <= 2 &&
          w.dilation[0] == 1 && w.dilation[1] == 1 &&
-         std::min({w.pad_before[0], w.pad_before[1]}) >= 0;
+         std::min(w.pad_before[0], w.pad_before[1]) >= 0;
 }
 
 void lower_depthwise_weights(const graph::ConvBackwardWeights& op, Lowering& l) {
