@@ -15,10 +15,9 @@ bool fits(const graph::Window& window, std::int64_t groups) {
 }
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
-// weighing the transforms of images and kernel; the weights were fitted to measurements of both on
-// one AVX-512 core, with transforms that took 1.8 times as long as these, so that it errs towards
-// the direct convolution. `n` is the number of samples to decide for, `direct_rate` the
-// multiply-adds of the direct convolution per one in float32.
+// weighing the transforms of images and kernel; the weights were fitted to measurements of both
+// with AVX-512. `n` is the number of samples to decide for, `direct_rate` the multiply-adds of the
+// direct convolution per one in float32.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           const Machine& machine, double direct_rate) {
   const auto padded = [&machine](std::int64_t channels) {
@@ -30,7 +29,7 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   const std::int64_t rows = (tiled[1] + 3) / 4, columns = (tiled[2] + 3) / 4;
   const double tiles = static_cast<double>(n * rows * columns);
   const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements()) / direct_rate;
-  const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
+  const double winograd = tiles * 36 * in * out + (weights ? 300 : 450) * tiles * (in + out) +
                           (weights ? 350 : 850) * in * out;
   return winograd < 0.95 * direct;
 }
@@ -98,7 +97,9 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
   using Choice = ConvolutionAlgorithm;
   if (!fits(window, groups) || l.convolution() == Choice::kDirect) return false;
   if (l.convolution() == Choice::kWinograd) return true;
-  const double direct_rate = type == DType::kBFloat16 ? l.machine().bf16_rate : 1;
+  // For the gradient of weights, oneDNN first transposes images of bfloat16.
+  const double reordering = direction == Direction::kBackwardWeights ? 0.8 : 1;
+  const double direct_rate = type == DType::kBFloat16 ? reordering * l.machine().bf16_rate : 1;
   const std::int64_t n = l.same_for_any_batch() ? kDefaultSamples : x[0];
   return pays(n, x, y, kernel, direction, l.machine(), direct_rate);
 }
