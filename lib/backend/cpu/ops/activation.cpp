@@ -2,6 +2,7 @@
 
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -11,7 +12,24 @@ using dnnl::prop_kind;
 using simd::ActivationKernels;
 
 bool has_own_kernel(ActivationKind kind) {
-  return kind == ActivationKind::kHardSigmoid || kind == ActivationKind::kSelu;
+  using enum ActivationKind;
+  return kind == kHardSigmoid || kind == kHardSwish || kind == kSelu || kind == kSwish ||
+         kind == kGelu;
+}
+
+template <class T>
+const typename ActivationKernels<T>::Kind& find(const ActivationKernels<T>& kernels,
+                                                ActivationKind kind) {
+  using enum ActivationKind;
+  if (kind == kHardSigmoid) return kernels.hard_sigmoid;
+  if (kind == kHardSwish) return kernels.hard_swish;
+  if (kind == kSelu) return kernels.selu;
+  return kind == kSwish ? kernels.swish : kernels.gelu;
+}
+
+// hard_sigmoid(0) is not 0, which the padding of channels has to be.
+bool needs_plain_layout(const graph::Activation& activation) {
+  return activation.kind == ActivationKind::kHardSigmoid;
 }
 
 dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
@@ -29,6 +47,17 @@ dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
 // lib/decisions/backend.md#the-update-checks-what-activations-hide.
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x,
               const Operand& y) {
+  const ActivationKind kind = activation.kind;
+  if (has_own_kernel(kind)) {
+    const std::int64_t elements = l.padded_elements(x.shape, x.layout);
+    return emit_kernels<ActivationKernels>(
+        l, x.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
+          over_parts(c, elements, [&](std::int64_t first, std::int64_t count, int) {
+            find(kernels, kind)
+                .forward(c.at<T>(x.buffer) + first, c.at<T>(y.buffer) + first, count);
+          });
+        });
+  }
   const dnnl::memory::desc desc = dnnl_desc(x, l);
   const DnnlEltwise eltwise = dnnl_eltwise(activation);
   const auto descriptor = forward(desc, eltwise.algorithm, eltwise);
@@ -38,6 +67,18 @@ void activate(Lowering& l, const graph::Activation& activation, const Operand& x
 
 void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
                        const Operand& dy, const Operand& dx) {
+  const ActivationKind kind = activation.kind;
+  if (has_own_kernel(kind)) {
+    const std::int64_t elements = l.padded_elements(dy.shape, dy.layout);
+    return emit_kernels<ActivationKernels>(
+        l, dy.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
+          over_parts(c, elements, [&](std::int64_t first, std::int64_t count, int) {
+            find(kernels, kind)
+                .backward(c.at<T>(saved.buffer) + first, c.at<T>(dy.buffer) + first,
+                          c.at<T>(dx.buffer) + first, count);
+          });
+        });
+  }
   const bool from_output = activation.differentiable_from_output();
   const DnnlEltwise eltwise = dnnl_eltwise(activation);
   const dnnl::algorithm algorithm = from_output ? eltwise.from_output : eltwise.algorithm;
@@ -70,33 +111,13 @@ Operand before_activation(Lowering& l, const graph::Activation& activation, cons
 
 template <>
 void lower(const graph::Activate& op, Lowering& l) {
-  if (has_own_kernel(op.activation.kind)) {
-    // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
-    const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
-    const bool selu = op.activation.kind == ActivationKind::kSelu;
-    return emit_kernels<ActivationKernels>(
-        l, x.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
-          const auto run = selu ? kernels.selu : kernels.hard_sigmoid;
-          run(c.at<T>(x.buffer), c.at<T>(y.buffer), x.shape.elements());
-        });
-  }
-  const Operand x = l.input(0);
+  const Operand x = needs_plain_layout(op.activation) ? l.input(0, Layout::kPlain) : l.input(0);
   activate(l, op.activation, x, l.output(0, x.layout));
 }
 
 template <>
 void lower(const graph::ActivateBackward& op, Lowering& l) {
-  if (has_own_kernel(op.activation.kind)) {
-    const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
-    const Operand dx = l.output(0, Layout::kPlain);
-    const bool selu = op.activation.kind == ActivationKind::kSelu;
-    return emit_kernels<ActivationKernels>(
-        l, x.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
-          const auto run = selu ? kernels.selu_backward : kernels.hard_sigmoid_backward;
-          run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), x.shape.elements());
-        });
-  }
-  const Operand dy = l.input(1);
+  const Operand dy = needs_plain_layout(op.activation) ? l.input(1, Layout::kPlain) : l.input(1);
   const Operand saved = l.input(0, dy.layout);
   activate_backward(l, op.activation, saved, dy, l.output(0, dy.layout));
 }

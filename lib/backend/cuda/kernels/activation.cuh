@@ -146,7 +146,7 @@ __device__ inline void activate_backward(const graph::Activation& activation, co
       return each([](float d, float x) { return x > -3 && x < 3 ? d * (1.0f / 6) : 0.0f; });
     case Kind::kHardSwish:
       return each([](float d, float x) {
-        return x <= -3 ? 0.0f : x >= 3 ? d : d * (x * (1.0f / 3) + 0.5f);
+        return x <= -3 ? 0.0f : x >= 3 ? d : d * ((x + 1.5f) * (1.0f / 3));
       });
     case Kind::kSelu:
       return each([](float d, float x) {

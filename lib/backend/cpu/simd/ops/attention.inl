@@ -142,27 +142,6 @@ void transpose(const float* from, std::int64_t rows, std::int64_t columns, float
   }
 }
 
-// e^x for x up to about 88; 0 for x below -86.
-inline V exponential(V x) {
-  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kRound =
-      12582912.0f;  // 1.5 * 2^23, whose sum with a number ends in its nearest integer
-  const V shifted = x * kLog2E + kRound, n = shifted - kRound;
-  const V r = x - n * kLn2High - n * kLn2Low;
-  V p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  U bits;
-  __builtin_memcpy(&bits, &shifted, sizeof bits);
-  bits = (bits + 127u) << 23;
-  V power;
-  __builtin_memcpy(&power, &bits, sizeof power);
-  return select(x < -86.0f, V{}, p * power);
-}
-
 inline float add_up(V v) {
   float sum = 0;
   for (std::int64_t i = 0; i < B; ++i) sum += v[i];
