@@ -111,6 +111,14 @@ std::vector<bool> depends_on_parameters(const Graph& model) {
   return depends;
 }
 
+// Returns the output of the layer as a row per sample.
+ValueId add_rows(Graph& graph, const LayerInfo& layer) {
+  const Shape shape = graph[layer.output].shape;
+  if (shape.rank() == 2) return layer.output;
+  const graph::Reshape flat{Shape{kBatch, shape.elements()}};
+  return graph.add1(flat, {layer.output}, "features", layer.loc);
+}
+
 }  // namespace
 
 FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
@@ -125,16 +133,21 @@ FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
   for (graph::Value& value : graph.values) {
     value.trainable = value.trainable || value.role == graph::Role::kParameter;
   }
-  ValueId rows = cut.output;
-  if (features.shape.rank() != 2) {
-    const graph::Reshape flat{Shape{kBatch, features.shape.elements()}};
-    rows = graph.add1(flat, {rows}, "features", cut.loc);
-  }
+  const ValueId rows = add_rows(graph, cut);
   // A loss ends every model; this one is never computed.
   const ValueId labels = graph.inputs[1];
   graph[labels].type = DType::kInt32;
   graph[labels].shape = Shape{kBatch};
   graph.outputs = {rows, graph.add1(graph::Loss{}, {rows, labels}, "loss", cut.loc)};
+  return features;
+}
+
+FeatureModel append_features(const Graph& model) {
+  const LayerInfo& layer = last_before_head(model);
+  FeatureModel features{model, layer.name, model[layer.output].shape};
+  Graph& graph = features.graph;
+  const ValueId rows = add_rows(graph, layer);
+  graph.outputs[0] = graph.add1(graph::Concat{}, {graph.outputs[0], rows}, "features", layer.loc);
   return features;
 }
 

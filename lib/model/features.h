@@ -19,6 +19,10 @@ struct FeatureModel {
 // layer.
 FeatureModel cut_at_features(const graph::Graph& model, const std::string& layer);
 
+// Puts the output of that default layer behind the logits: the outputs of the graph begin with
+// [batch, logits and features].
+FeatureModel append_features(const graph::Graph& model);
+
 // The patches of an image that are the last tokens of a value [batch, tokens, channels].
 struct TokenGrid {
   std::int64_t height = 0, width = 0;

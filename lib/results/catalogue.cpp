@@ -7,6 +7,7 @@
 #include "results/decisions/calibrate.h"
 #include "results/decisions/curves.h"
 #include "results/decisions/label_thresholds.h"
+#include "results/decisions/novelty_report.h"
 #include "results/decisions/stored.h"
 #include "results/evaluation/evaluation_report.h"
 #include "results/exported_model.h"
@@ -20,9 +21,9 @@ namespace {
 
 using TrainLine = std::variant<ModelEvent, Timed<StartEvent>, Timed<StepEvent>, Timed<Evaluation>,
                                Timed<CheckpointEvent>, Timed<FinishedEvent>>;
-using EvaluateLine =
-    std::variant<EvaluationReport, ResultEvent<CalibrationReport>, ResultEvent<CurvesReport>,
-                 ResultEvent<OperatingPoint>, ResultEvent<AbstentionReport>>;
+using EvaluateLine = std::variant<EvaluationReport, ResultEvent<CalibrationReport>,
+                                  ResultEvent<CurvesReport>, ResultEvent<OperatingPoint>,
+                                  ResultEvent<AbstentionReport>, ResultEvent<NoveltyReport>>;
 
 }  // namespace
 
@@ -38,6 +39,7 @@ std::vector<ResultDescription> list_results() {
        describe<Stored<OperatingPoint>>()},
       {"abstention", "The file abstention.json of a run.", describe<Stored<AbstentionReport>>()},
       {"thresholds", "The file thresholds.json of a run.", describe<Stored<StoredThresholds>>()},
+      {"novelty", "The file novelty.json of a run.", describe<Stored<NoveltyReport>>()},
       {"crossval", "The file crossval.json and the line of `crossval --json`.",
        describe<CrossvalResult>()},
       {"prediction_speed", "The last line of `benchmark --predict --json`.",

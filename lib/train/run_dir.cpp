@@ -35,10 +35,11 @@ namespace {
 
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",      "metrics.jsonl",
-                                "ledger.csv",           "run.json",         "mlflow.json",
-                                "tensorboard",          "calibration.json", "curves.json",
-                                "operating_point.json", "abstention.json",  "thresholds.json"};
+constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",        "metrics.jsonl",
+                                "ledger.csv",           "run.json",           "mlflow.json",
+                                "tensorboard",          "calibration.json",   "curves.json",
+                                "operating_point.json", "abstention.json",    "thresholds.json",
+                                "novelty.json",         "novelty.safetensors"};
 constexpr const char* kDataReport = "data_report.txt";
 constexpr const char* kPredictions = "predictions.jsonl";
 

@@ -11,6 +11,8 @@
 //   <run>/curves.json, operating_point.json, abstention.json, thresholds.json
 //                              the results of `evaluate` with --curves, --operating-point,
 //                              --abstain and --thresholds
+//   <run>/novelty.json, novelty.safetensors
+//                              the result of `evaluate --novelty`, and the features that it needs
 //   <run>/predictions.jsonl    the output of `predict --json`, where a user has stored it
 //   <run>/lock                 held while a process trains here
 //   <run>/evaluator/<split>/   files of `evaluate --follow`: metrics.csv, metrics.jsonl,

@@ -142,6 +142,33 @@ TEST_CASE("commands: columns of labels with unknown values are trained, evaluate
   CHECK(data.out.find("several labels per file: ") != std::string::npos);
 }
 
+TEST_CASE("evaluate --novelty judges images with several labels without their labels") {
+  const Lists lists;
+  const Path dir = lists / "run";
+  train_to_end(lists.config("columns"), dir);
+  const Result result = run({"evaluate", dir, "--novelty", "--novelty-false-alarms", "0.1",
+                             "--unknown", lists / "images", "--json"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const Json event = result.event("novelty");
+  CHECK(event.at("split") == "validation");
+  CHECK(event.at("counts") == event.at("validation"));  // by cross-fitting
+  CHECK(event.at("training_images") == 64);
+  // The images of both splits.
+  CHECK(event.at("unknown").at("samples") == 96);
+  CHECK(event.at("unknown").at("auc").get<double>() < 0.6);
+  const std::vector<Json> lines = run({"predict", dir, "--json"}).lines();
+  REQUIRE(lines.size() == 32);
+  for (const Json& line : lines) {
+    CHECK(line.at("novel") == (line.at("distance") > event.at("limit")));
+    CHECK(line.contains("labels"));
+    CHECK_FALSE(line.at("nearest")[0].contains("class"));
+  }
+  const Result csv = run({"predict", dir, "--format", "csv", "--limit", "1"});
+  CHECK(csv.out.find(",labels,novel,distance,label,") != std::string::npos);
+  CHECK(run({"predict", dir, "--limit", "1"}).out.find("  distance  labels") != std::string::npos);
+}
+
 TEST_CASE("train: cells with several labels equal columns of labels bit by bit") {
   const Lists lists;
   const std::string cells = lists.config("cells", ", label_separator: '|'");

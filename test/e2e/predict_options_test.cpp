@@ -139,6 +139,11 @@ TEST_CASE("predict --features writes features in the order of images, which give
   const Array features = read_npy(file);
   REQUIRE(features.dims == std::vector<std::int64_t>{250, 200});
   REQUIRE(features.values.size() == 250 * 200);
+  const Path other = trained.work / "other.npy";
+  REQUIRE(
+      run({"predict", trained.run_folder, "--features", other, "--set", "train.precision=bfloat16"})
+          .code == 0);
+  CHECK(read_npy(other).values == features.values);
 
   const Path weights = trained.work / "weights.safetensors";
   REQUIRE(

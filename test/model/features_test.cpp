@@ -44,6 +44,21 @@ TEST_CASE("cut_at_features flattens a layer whose output is images to one row pe
   CHECK_NOTHROW(graph::verify(features.graph));
 }
 
+TEST_CASE("append_features puts the default features behind the logits, and flattens images") {
+  const FeatureModel features = append_features(small());
+  CHECK(features.layer == "hidden");
+  CHECK(features.shape == Shape{kBatch, 5});
+  CHECK(features.graph[features.graph.outputs[0]].shape == Shape{kBatch, 3 + 5});
+  CHECK_NOTHROW(graph::verify(features.graph));
+  const graph::Graph images = test::build(
+      "{layers: [{conv: {filters: 2, kernel_size: 3}}, "
+      "{conv: {filters: 3, kernel_size: 4}}, flatten]}",
+      test::sample({6, 6, 1}, 3));
+  const FeatureModel flat = append_features(images);
+  CHECK(flat.shape == Shape{kBatch, 4, 4, 2});
+  CHECK(flat.graph[flat.graph.outputs[0]].shape == Shape{kBatch, 3 + 32});
+}
+
 TEST_CASE("cut_at_features: the error of an unknown layer has a similar name or all names") {
   CHECK_THROWS_WITH_AS(cut_at_features(small(), "hiden"), doctest::Contains("'hidden'"),
                        ConfigError);

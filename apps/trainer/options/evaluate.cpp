@@ -23,6 +23,26 @@ void add_follow(const Command& command, commands::EvaluateArguments& arguments) 
           "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
 }
 
+// --novelty with its options.
+void add_novelty(const Command& command, commands::EvaluateArguments& arguments) {
+  const Option novelty =
+      command
+          .add_flag("--novelty", arguments.novelty,
+                    "Also the distance to the training images, found on the validation split, "
+                    "above which an image shows none of the classes; stored in the run, where "
+                    "predict uses it")
+          .excludes({"--flip", "--ensemble", "--follow"});
+  command
+      .add_option("--novelty-false-alarms SHARE", arguments.novelty_options.false_alarms,
+                  "The share of images of the classes that may lie above it; default 0.05")
+      .in_range(0.0001, 0.5)
+      .needs(novelty);
+  command
+      .add_option("--unknown FOLDER", arguments.novelty_options.unknown,
+                  "Images of other things, to measure how many of them are detected")
+      .needs(novelty);
+}
+
 void check_positive_class(const results::DecisionOptions& options) {
   if (!options.positive_class.empty() && !options.curves && options.operating_point.empty()) {
     reject_missing("--positive-class", "--curves or --operating-point");
@@ -76,6 +96,7 @@ void add_evaluate(CommandLine& line) {
   add_ensemble(command, arguments->ensemble)
       .excludes({"--calibrate", "--curves", "--operating-point", "--abstain", "--thresholds"});
   add_follow(command, *arguments);
+  add_novelty(command, *arguments);
   add_overrides(command, arguments->overrides, Shorthands::kDevice);
   command.add_flag("--json", arguments->json, "One JSON object per result on standard output");
   command.add_flag("--quiet", arguments->quiet, "Only the line of results");

@@ -60,19 +60,22 @@ void add_results(const Command& command, commands::PredictArguments& arguments) 
       "--default-threshold", arguments.default_threshold,
       "The likeliest class, without the operating point that `evaluate --operating-point` has "
       "stored in the run");
+  command.add_flag(
+      "--no-novelty", arguments.no_novelty,
+      "A class for all images, without the limit that `evaluate --novelty` has stored in the run");
   command
       .add_option("--abstain ERROR", arguments.abstain,
                   "Give no class below the probability that keeps this share of wrong "
                   "predictions on the validation split")
       .in_range(0.0, 1.0);
   add_ensemble(command, arguments.ensemble)
-      .excludes({"--logits", "--uncalibrated", "--default-threshold", "--abstain"});
+      .excludes({"--logits", "--uncalibrated", "--default-threshold", "--no-novelty", "--abstain"});
   const Option features =
       command
           .add_option("--features FILE.npy", arguments.features,
                       "Write the features of the images, in their order, to this NPY file instead")
-          .excludes({"--flip", "--logits", "--uncalibrated", "--default-threshold", "--abstain",
-                     "--ensemble", "--format", "--json", "--top"});
+          .excludes({"--flip", "--logits", "--uncalibrated", "--default-threshold", "--no-novelty",
+                     "--abstain", "--ensemble", "--format", "--json", "--top"});
   command
       .add_option("--layer", arguments.layer,
                   "Layer whose output the features are; default the one before the last with "

@@ -11,6 +11,7 @@
 #include "inference/open_model/run_archive.h"
 #include "inference/predict/ensemble.h"
 #include "model/build_model.h"
+#include "results/decisions/stored.h"
 #include "results/evaluation/evaluation_report.h"
 #include "results/write_json.h"
 #include "train/open.h"
@@ -25,6 +26,24 @@ ModelArguments make_model_arguments(const EvaluateArguments& arguments, const st
   return model;
 }
 
+// Prints and stores the limit of novelty.
+void evaluate_novelty(const EvaluateArguments& arguments, const std::string& run,
+                      const inference::OpenedModel& opened, Split split, const Context& context) {
+  std::string stored;
+  const results::NoveltyReport report =
+      inference::evaluate_novelty(opened, split, arguments.novelty_options, stored);
+  if (!report.contradiction.empty()) context.warn(concat(run, ": ", report.contradiction));
+  if (arguments.json) {
+    const auto file = stored.empty() ? std::nullopt : std::optional(stored);
+    results::print_json(results::ResultEvent<results::NoveltyReport>{"novelty", run, report, file},
+                        context.out);
+    return;
+  }
+  context.out << (arguments.quiet ? "" : "\n")
+              << results::render_text(
+                     results::show_novelty(report, stored.empty() ? "" : "; stored in " + stored));
+}
+
 int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
                    const Context& context) {
   if (arguments.follow) return follow(arguments, run, context);
@@ -35,6 +54,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
   }
   const inference::OpenedSplit split = inference::open_split_or_default(
       opened, goal ? Split::kValidation : parse_split(arguments.split));
+  if (arguments.novelty) inference::check_novelty(opened, split.split);
   context.warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config, train::sample_spec(split.data));
   engine::Engine engine(model, opened.config, engine::open_backends(opened.config, opened.platform),
@@ -59,6 +79,7 @@ int evaluate_model(const EvaluateArguments& arguments, const std::string& run,
     context.out << results::render_text(results::describe_evaluation(report, arguments.quiet));
   }
   decisions.print({run, arguments.json, arguments.quiet, context.out});
+  if (arguments.novelty) evaluate_novelty(arguments, run, opened, split.split, context);
   return kExitOk;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "commands/model_arguments/model_arguments.h"
+#include "inference/decisions/novelty.h"
 #include "results/decisions/decision_options.h"
 
 namespace trainer::commands {
@@ -20,6 +21,8 @@ struct EvaluateArguments : ModelArguments {
   std::string ensemble;    // more runs, with commas between, evaluated as a mean with the first
   bool follow = false;     // evaluates new checkpoints until the run ends
   results::DecisionOptions decisions;
+  bool novelty = false;  // finds from which distance on an image shows none of the classes
+  inference::NoveltyOptions novelty_options;
   bool json = false;
   bool quiet = false;
 };

@@ -156,6 +156,7 @@ int execute(const ExportArguments& arguments, const Context& context) {
   const double temperature =
       arguments.uncalibrated ? 1 : inference::find_temperature(opened, false);
   if (temperature != 1) event.temperature = temperature;
+  inference::warn_of_novelty(opened, format);
   const bool is_applied = write_model(event, opened, arguments, context);
   if (event.temperature) event.temperature_applied = is_applied;
   if (arguments.json) {

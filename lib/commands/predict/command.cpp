@@ -10,6 +10,7 @@
 #include "commands/predict/prediction_writer.h"
 #include "commands/predict/sheet.h"
 #include "data/samples/splits.h"
+#include "inference/decisions/novelty.h"
 #include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/thresholds.h"
 #include "inference/predict/ensemble.h"
@@ -76,7 +77,9 @@ class ClassOutput {
     }
   }
 
-  // Call show_abstentions() before header(), and header() before the first add().
+  // Call show_novelty() and show_abstentions() before header(), and header() before the first
+  // add().
+  void show_novelty() { writer_.show_novelty(); }
   void show_abstentions(double confidence) { writer_.show_abstentions(confidence); }
   void header() { writer_.header(); }
 
@@ -140,6 +143,35 @@ void report_rates(const PredictArguments& arguments,
   }
 }
 
+// The model, and the limit of novelty if the run has one that is used.
+struct Predictor {
+  std::unique_ptr<engine::Engine> engine;
+  std::optional<inference::StoredNovelty> novelty;
+  std::int64_t features = 0;  // see results::PredictOptions
+
+  // Returns the novelty of the image of `output`.
+  std::optional<results::Novelty> judge(const results::Output& output,
+                                        const std::vector<std::string>& classes) const {
+    if (!novelty) return std::nullopt;
+    return novelty->judge(output.features, classes);
+  }
+};
+
+Predictor open_predictor(const PredictArguments& arguments, const inference::OpenedModel& opened,
+                         const std::vector<inference::PredictionInput>& inputs) {
+  Predictor predictor;
+  if (!arguments.no_novelty) predictor.novelty = inference::find_novelty(opened, arguments.flip);
+  if (!predictor.novelty) {
+    predictor.engine = inference::make_engine(opened, inputs);
+    return predictor;
+  }
+  inference::FeatureEngine scoring = inference::make_scoring_engine(opened, inputs);
+  predictor.engine = std::move(scoring.engine);
+  predictor.features = scoring.shape.elements();
+  inference::check_width(opened, *predictor.novelty, predictor.features);
+  return predictor;
+}
+
 // Writes the labels above their thresholds, of a model of several labels per image.
 int write_labels(const PredictArguments& arguments, const inference::OpenedModel& opened,
                  const std::vector<inference::PredictionInput>& inputs, const Context& context) {
@@ -155,21 +187,22 @@ int write_labels(const PredictArguments& arguments, const inference::OpenedModel
                       " is for one class per image; this model has several labels, each "
                       "with a threshold of its own");
   }
-  const auto engine = inference::make_engine(opened, inputs);
+  const Predictor predictor = open_predictor(arguments, opened, inputs);
   LabelWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                      inference::read_thresholds(opened, arguments.flip).logits, inputs,
-                     arguments.logits, context.out);
+                     arguments.logits, predictor.novelty.has_value(), context.out);
   writer.header();
   SkippedFiles skipped(arguments.on_error, arguments.quiet, context);
   results::PredictionRates rates;
   results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
   options.rates = &rates;
+  options.features = predictor.features;
   for (const inference::PredictionInput& input : inputs) {
     const auto each = [&](const results::Output& output) {
-      if (output.error.empty()) return writer.write(input, output);
-      skipped.add("skipped: " + output.error);
+      if (!output.error.empty()) return skipped.add("skipped: " + output.error);
+      writer.write(input, output, predictor.judge(output, opened.classes));
     };
-    inference::for_each_output(*engine, input, options, each);
+    inference::for_each_output(*predictor.engine, input, options, each);
   }
   report_rates(arguments, inputs, rates, context);
   return skipped.exit_code(inputs);
@@ -210,8 +243,8 @@ std::vector<inference::PredictionInput> open_validation_inputs(
 // not the probabilities of classes that exclude each other, and without a validation split.
 results::Abstention find_abstention(const inference::OpenedModel& opened, engine::Engine& engine,
                                     const results::PredictOptions& options, double error) {
-  const std::string reason =
-      engine::why_no_class_probabilities(opened.config.model.loss, engine.replica().outputs());
+  const std::string reason = engine::why_no_class_probabilities(
+      opened.config.model.loss, engine.replica().outputs() - options.features);
   if (!reason.empty()) {
     throw ConfigError({}, "--abstain needs a model that gives each image one class, but of ",
                       printable(opened.path), ' ', reason);
@@ -271,15 +304,17 @@ int execute(const PredictArguments& given, const Context& context) {
   if (!arguments.features.empty()) return predict_features(arguments, opened, inputs, context);
   context.warn(inference::note_on_predictions(opened));
   if (opened.is_multi_label()) return write_labels(arguments, opened, inputs, context);
-  const auto engine = inference::make_engine(opened, inputs);
-  ClassOutput output(arguments, opened, inputs, arguments.logits ? engine->replica().outputs() : 0,
-                     context);
+  const Predictor predictor = open_predictor(arguments, opened, inputs);
+  const std::int64_t logits = predictor.engine->replica().outputs() - predictor.features;
+  ClassOutput output(arguments, opened, inputs, arguments.logits ? logits : 0, context);
   results::PredictOptions options{opened.config.model.loss, arguments.limit, arguments.flip};
+  options.features = predictor.features;
+  if (predictor.novelty) output.show_novelty();
   if (!arguments.uncalibrated) inference::use_temperature(opened, options);
   if (!arguments.default_threshold) inference::use_operating_point(opened, options);
   std::optional<results::Abstention> abstention;
   if (arguments.abstain) {
-    abstention = find_abstention(opened, *engine, options, *arguments.abstain);
+    abstention = find_abstention(opened, *predictor.engine, options, *arguments.abstain);
     context.warn(Notice::note(abstention->text()));
     inference::warn_of_abstention(opened, arguments.flip, *arguments.abstain);
     output.show_abstentions(abstention->confidence);
@@ -289,12 +324,14 @@ int execute(const PredictArguments& given, const Context& context) {
   options.rates = &rates;
   results::Coverage coverage;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    inference::predict(*engine, inputs[i], options, [&](const results::Prediction& prediction) {
-      if (!abstention || !prediction.error.empty()) return output.add(i, prediction);
+    const auto each = [&](const results::Prediction& prediction) {
+      if (!prediction.error.empty()) return output.add(i, prediction);
       results::Prediction decided = prediction;
-      coverage.decide(*abstention, decided);
+      decided.novelty = predictor.judge(prediction, opened.classes);
+      if (abstention) coverage.decide(*abstention, decided);
       output.add(i, decided);
-    });
+    };
+    inference::predict(*predictor.engine, inputs[i], options, each);
   }
   if (abstention) context.warn(Notice::note(coverage.text()));
   report_rates(arguments, inputs, rates, context);

@@ -34,6 +34,7 @@ struct PredictArguments : ModelArguments {
   bool flip = false;               // with mirror images
   bool uncalibrated = false;       // without the temperature of the run
   bool default_threshold = false;  // without the operating point of the run
+  bool no_novelty = false;         // without the limit of novelty of the run
   std::optional<double> abstain;   // the share of wrong predictions that is allowed
   std::string ensemble;            // more runs, with commas between
   std::string features;            // the file for them, in place of predictions

@@ -1,6 +1,7 @@
 #include "commands/predict/labels.h"
 
 #include <algorithm>
+#include <iomanip>
 
 #include "base/formats/csv.h"
 #include "base/formats/table.h"
@@ -19,6 +20,7 @@ struct LabelLine {
   std::int64_t index = 0;
   std::vector<std::string> labels;
   std::vector<std::pair<std::string, double>> probabilities;
+  std::optional<results::Novelty> novelty;
   std::optional<std::vector<std::string>> present, absent;
   std::optional<std::vector<double>> logits;
 };
@@ -28,6 +30,7 @@ void fields(results::FieldVisitor& v, LabelLine& line) {
   v("index", line.index, "The number of the image, from 0.");
   v("labels", line.labels, "The predicted labels.");
   v("probabilities", line.probabilities, results::kShare, "The probabilities, by label.");
+  results::novelty_fields(v, line.novelty);
   v.when_present("present", line.present, "The labels that the image is known to have.");
   v.when_present("absent", line.absent, "The labels that it is known not to have.");
   v.when_present("logits", line.logits, "The logits, with --logits.");
@@ -38,8 +41,11 @@ void fields(results::FieldVisitor& v, LabelLine& line) {
 LabelWriter::LabelWriter(const std::string& format, const std::vector<std::string>& labels,
                          std::vector<double> thresholds,
                          const std::vector<inference::PredictionInput>& inputs, bool logits,
-                         std::ostream& out)
-    : LineWriter(format, inputs, out), thresholds_(std::move(thresholds)), has_logits_(logits) {
+                         bool novelty, std::ostream& out)
+    : LineWriter(format, inputs, out),
+      thresholds_(std::move(thresholds)),
+      has_logits_(logits),
+      has_novelty_(novelty) {
   for (const std::string& label : labels) labels_.push_back(printable(label));
   for (const inference::PredictionInput& input : inputs) {
     has_known_ = has_known_ || input.dataset().spec().is_multi_label();
@@ -67,7 +73,7 @@ std::string LabelWriter::join_names(const std::vector<std::size_t>& indices) con
 }
 
 void LabelWriter::write_csv_titles() {
-  out_ << ",labels" << (has_known_ ? ",label" : "");
+  out_ << ",labels" << (has_novelty_ ? kNoveltyTitles : "") << (has_known_ ? ",label" : "");
   for (const std::string& label : labels_) out_ << ',' << csv_cell("p_" + label);
   for (const std::string& label : labels_) {
     if (has_logits_) out_ << ',' << csv_cell("logit_" + label);
@@ -75,20 +81,29 @@ void LabelWriter::write_csv_titles() {
 }
 
 void LabelWriter::write_table_titles() {
-  out_ << "  labels" << (has_known_ ? "  (right ones)" : "") << (has_logits_ ? "  logits" : "");
+  out_ << (has_novelty_ ? "  distance" : "") << "  labels" << (has_known_ ? "  (right ones)" : "")
+       << (has_logits_ ? "  logits" : "");
 }
 
-void LabelWriter::write(const inference::PredictionInput& input, const results::Output& output) {
-  if (format_ == "csv") return write_csv(input, output);
-  if (format_ == "jsonl") return write_json(input, output);
-  write_table(input, output);
+void LabelWriter::write(const inference::PredictionInput& input, const results::Output& output,
+                        const std::optional<results::Novelty>& novelty) {
+  if (format_ == "csv") return write_csv(input, output, novelty);
+  if (format_ == "jsonl") return write_json(input, output, novelty);
+  write_table(input, output, novelty);
 }
 
 void LabelWriter::write_table(const inference::PredictionInput& input,
-                              const results::Output& output) {
+                              const results::Output& output,
+                              const std::optional<results::Novelty>& novelty) {
   begin_line(input, output.index);
-  const std::vector<std::size_t> labels = predicted(output);
-  if (labels.empty()) out_ << "  none";
+  std::vector<std::size_t> labels = predicted(output);
+  if (novelty) out_ << "  " << std::setw(8) << significant(novelty->distance, 4);
+  if (novelty && novelty->is_novel) {
+    out_ << "  " << kNoneOfTheClasses;
+    labels.clear();
+  } else if (labels.empty()) {
+    out_ << "  none";
+  }
   for (const std::size_t i : labels) {
     out_ << "  " << labels_[i] << ' ' << fixed(probability(output.logits[i]), 4);
   }
@@ -101,10 +116,11 @@ void LabelWriter::write_table(const inference::PredictionInput& input,
   out_ << '\n';
 }
 
-void LabelWriter::write_csv(const inference::PredictionInput& input,
-                            const results::Output& output) {
+void LabelWriter::write_csv(const inference::PredictionInput& input, const results::Output& output,
+                            const std::optional<results::Novelty>& novelty) {
   begin_line(input, output.index);
   out_ << ',' << csv_cell(join_names(predicted(output)));
+  if (novelty) write_csv_novelty(*novelty);
   if (has_known_) out_ << ',' << csv_cell(join_names(known(input, output)));
   for (const float logit : output.logits) out_ << ',' << csv_number(probability(logit));
   for (const float logit : output.logits) {
@@ -113,9 +129,10 @@ void LabelWriter::write_csv(const inference::PredictionInput& input,
   out_ << '\n';
 }
 
-void LabelWriter::write_json(const inference::PredictionInput& input,
-                             const results::Output& output) {
+void LabelWriter::write_json(const inference::PredictionInput& input, const results::Output& output,
+                             const std::optional<results::Novelty>& novelty) {
   LabelLine line;
+  line.novelty = novelty;
   line.file = find_file(input, output.index);
   line.index = output.index;
   for (const std::size_t i : predicted(output)) line.labels.push_back(labels_[i]);

@@ -55,6 +55,10 @@ std::optional<std::string> LineWriter::find_file(const inference::PredictionInpu
   return has_files_ ? std::optional(input.name_of(index)) : std::nullopt;
 }
 
+void LineWriter::write_csv_novelty(const results::Novelty& novelty) {
+  out_ << (novelty.is_novel ? ",true," : ",false,") << csv_number(novelty.distance);
+}
+
 PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::string> classes,
                                    const std::vector<inference::PredictionInput>& inputs,
                                    std::optional<std::int64_t> top, std::ostream& out,
@@ -86,9 +90,14 @@ void PredictionWriter::show_abstentions(double confidence) {
   name_width_ = std::max(name_width_, std::string_view(kAbstains).size());
 }
 
+void PredictionWriter::show_novelty() {
+  shows_novelty_ = true;
+  name_width_ = std::max(name_width_, std::string_view(kNoneOfTheClasses).size());
+}
+
 void PredictionWriter::write_csv_titles() {
   out_ << ",class,probability" << (abstains_below_ ? ",abstained" : "")
-       << (labelled_ ? ",label" : "");
+       << (shows_novelty_ ? kNoveltyTitles : "") << (labelled_ ? ",label" : "");
   for (std::int64_t i = 2; i <= top_; ++i) out_ << ",class_" << i << ",probability_" << i;
   if (top_ == 0) {
     for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
@@ -102,7 +111,8 @@ void PredictionWriter::write_csv_titles() {
 
 void PredictionWriter::write_table_titles() {
   out_ << "  " << std::left << std::setw(static_cast<int>(name_width_) + 2) << "class"
-       << (labelled_ ? "probability  label" : "probability") << (logits_ > 0 ? "  logits" : "");
+       << "probability" << (shows_novelty_ ? "  distance" : "") << (labelled_ ? "  label" : "")
+       << (logits_ > 0 ? "  logits" : "");
 }
 
 void PredictionWriter::write(const inference::PredictionInput& input,
@@ -112,17 +122,24 @@ void PredictionWriter::write(const inference::PredictionInput& input,
   write_table(input, prediction);
 }
 
+std::string PredictionWriter::name_class(const results::Prediction& prediction) const {
+  if (prediction.is_novel()) return kNoneOfTheClasses;
+  if (prediction.abstained) return kAbstains;
+  return results::class_name(classes_, prediction.predicted);
+}
+
 void PredictionWriter::write_table(const inference::PredictionInput& input,
                                    const results::Prediction& prediction) {
   const double p = prediction.probabilities[prediction.predicted];
   begin_line(input, prediction.index);
   out_ << "  " << std::left << std::setw(static_cast<int>(name_width_) + 2)
-       << (prediction.abstained ? kAbstains : results::class_name(classes_, prediction.predicted))
-       << std::right << std::setw(11) << fixed(p, 4);
+       << name_class(prediction) << std::right << std::setw(11) << fixed(p, 4);
+  if (prediction.novelty)
+    out_ << "  " << std::setw(8) << significant(prediction.novelty->distance, 4);
   if (prediction.label) {
     out_ << "  " << results::class_name(classes_, *prediction.label);
     const bool is_wrong = *prediction.label != prediction.predicted;
-    if (is_wrong && !prediction.abstained) out_ << "  wrong";
+    if (is_wrong && prediction.has_class()) out_ << "  wrong";
   }
   for (const std::size_t i : runners_up(prediction)) {
     out_ << "  " << results::class_name(classes_, i) << ' '
@@ -143,6 +160,7 @@ void PredictionWriter::write_csv(const inference::PredictionInput& input,
                                 : csv_cell(results::class_name(classes_, prediction.predicted)))
        << ',' << csv_number(p);
   if (abstains_below_) out_ << (prediction.abstained ? ",true" : ",false");
+  if (prediction.novelty) write_csv_novelty(*prediction.novelty);
   if (labelled_)
     out_ << ','
          << (prediction.label ? csv_cell(results::class_name(classes_, *prediction.label)) : "");
@@ -174,6 +192,7 @@ void PredictionWriter::write_json(const inference::PredictionInput& input,
     line.abstained = prediction.abstained;
     line.abstains_below = *abstains_below_ > 1 ? HUGE_VAL : *abstains_below_;
   }
+  line.novelty = prediction.novelty;
   if (prediction.label) line.label = results::class_name(classes_, *prediction.label);
   if (top_ > 0) {
     line.top.push_back({results::class_name(classes_, predicted), probabilities[predicted]});

@@ -11,6 +11,11 @@
 
 namespace trainer::commands {
 
+// Stands in a table for the class of an image that shows none of the classes.
+inline constexpr const char* kNoneOfTheClasses = "(none of the classes)";
+// The titles of the columns of write_csv_novelty().
+inline constexpr const char* kNoveltyTitles = ",novel,distance";
+
 // Writes a line for each image of a table, CSV or JSON: the file, if the images have several, the
 // index, and what a derived class makes of the output.
 class LineWriter {
@@ -27,6 +32,7 @@ class LineWriter {
              std::ostream& out);
   // Begins a line of a table or of CSV.
   void begin_line(const inference::PredictionInput& input, std::int64_t index);
+  void write_csv_novelty(const results::Novelty& novelty);
   // Returns the file of an image for JSON.
   std::optional<std::string> find_file(const inference::PredictionInput& input,
                                        std::int64_t index) const;
@@ -56,6 +62,8 @@ class PredictionWriter final : public LineWriter {
   // Call it before header(): shows for each sample whether the model abstained, and no class then.
   // `confidence`: that below which it does, for JSON; above 1 if it always does.
   void show_abstentions(double confidence);
+  // Call it before header() if predictions have their novelty.
+  void show_novelty();
   // `heatmap`: the path of the prediction's heatmap, for JSON; "" for none.
   void write(const inference::PredictionInput& input, const results::Prediction& prediction,
              const std::string& heatmap = "");
@@ -68,6 +76,8 @@ class PredictionWriter final : public LineWriter {
   void write_json(const inference::PredictionInput& input, const results::Prediction& prediction,
                   const std::string& heatmap);
 
+  // Returns the class that a table shows, or what stands for it.
+  std::string name_class(const results::Prediction& prediction) const;
   // The classes to show after the first, likeliest first; equal ones by their number.
   std::vector<std::size_t> runners_up(const results::Prediction& prediction) const;
 
@@ -75,7 +85,8 @@ class PredictionWriter final : public LineWriter {
   std::int64_t top_ = 0;                  // 0: not given
   std::int64_t logits_ = 0;               // 0: not shown
   std::optional<double> abstains_below_;  // a confidence, if abstentions are shown
-  bool labelled_ = false;                 // true to write this column
+  bool shows_novelty_ = false;
+  bool labelled_ = false;  // true to write this column
   std::size_t name_width_ = 5;
 };
 

@@ -8,6 +8,16 @@
 #include "results/evaluation/find_class.h"
 
 namespace trainer::commands {
+namespace {
+
+constexpr std::int32_t kNovel = -1;  // the key of the group of images of none of the classes
+
+std::string name_group(std::optional<std::int32_t> key, const std::vector<std::string>& classes) {
+  if (!key) return "No class (the model abstains)";
+  return *key == kNovel ? "None of the classes" : results::class_name(classes, *key);
+}
+
+}  // namespace
 
 PredictionSheet::PredictionSheet(const std::vector<inference::PredictionInput>& inputs,
                                  std::vector<std::string> classes,
@@ -42,10 +52,12 @@ results::SampleTile PredictionSheet::make_tile(const inference::PredictionInput&
   tile.name = input.one_per_file ? input.name_of(prediction.index)
                                  : concat(input.name, " number ", prediction.index);
   tile.picture_text = concat("Sample ", tile.name, ": predicted ", name);
-  tile.lines.push_back(
-      {prediction.abstained ? "abstains; likeliest " : "", name, ' ' + fixed(p, 4)});
+  const char* const before = prediction.is_novel()  ? "none of the classes; likeliest "
+                             : prediction.abstained ? "abstains; likeliest "
+                                                    : "";
+  tile.lines.push_back({before, name, ' ' + fixed(p, 4)});
   if (!prediction.label) return tile;
-  tile.is_wrong = *prediction.label != prediction.predicted && !prediction.abstained;
+  tile.is_wrong = *prediction.label != prediction.predicted && prediction.has_class();
   tile.lines.push_back({tile.is_wrong ? "wrong, true: " : "true: ",
                         results::class_name(classes_, *prediction.label), ""});
   return tile;
@@ -53,11 +65,12 @@ results::SampleTile PredictionSheet::make_tile(const inference::PredictionInput&
 
 void PredictionSheet::add(std::size_t input, const results::Prediction& prediction) {
   std::optional<std::int32_t> key;
-  if (!prediction.abstained) key = prediction.predicted;
+  if (prediction.has_class()) key = prediction.predicted;
+  if (prediction.is_novel()) key = kNovel;
   Group& group = groups_[key];
   ++group.count;
   ++predicted_;
-  if (prediction.label && !prediction.abstained) {
+  if (prediction.label && prediction.has_class()) {
     ++labelled_;
     right_ += *prediction.label == prediction.predicted ? 1 : 0;
   }
@@ -99,8 +112,7 @@ std::string PredictionSheet::html(const std::string& title) const {
       concat("By predicted class; of each class the least certain first.",
              right_ < labelled_ ? " Wrong ones have a bar at their left." : "")});
   for (const auto& [label, group] : groups_) {
-    add_group(label ? results::class_name(classes_, *label) : "No class (the model abstains)",
-              group, page);
+    add_group(name_group(label, classes_), group, page);
   }
   return results::render_html(page);
 }

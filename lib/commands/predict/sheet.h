@@ -35,7 +35,7 @@ class PredictionSheet {
     results::SampleTile tile;
     double probability = 0;  // the probability of the predicted class
   };
-  // The predictions of one class, or those without a class because the model abstained.
+  // The predictions of one class, those without a class because the model abstained, or novel ones.
   struct Group {
     std::int64_t count = 0;
     std::vector<Shown> shown;
@@ -54,7 +54,7 @@ class PredictionSheet {
   std::vector<std::int64_t> starts_;     // number of the first sample of each input among all
   std::int64_t total_ = 0, chosen_ = 0;  // samples, and how many of them are to be shown
   std::int64_t predicted_ = 0, labelled_ = 0, right_ = 0;
-  std::map<std::optional<std::int32_t>, Group> groups_;  // keyed by class; nothing: no class
+  std::map<std::optional<std::int32_t>, Group> groups_;  // keyed as in name_group()
 };
 
 }  // namespace trainer::commands

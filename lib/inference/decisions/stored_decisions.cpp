@@ -113,10 +113,19 @@ void warn_of_abstention(const OpenedModel& opened, bool flip, double error) {
   repeat_contradiction(opened, results::kAbstentionFile, report->contradiction);
 }
 
+void warn_of_novelty(const OpenedModel& opened, const std::string& format) {
+  const std::optional<Path> run = find_run_folder(opened);
+  if (!run || !std::filesystem::exists(*run / results::kNoveltyFile)) return;
+  opened.warn(concat(printable(opened.path), ": the ", format, " file gives a class for images of ",
+                     "anything: it has no distance to the training images, by which predict finds ",
+                     "those of none of the classes (", results::kNoveltyFile, ")"));
+}
+
 void note_unused_results(const OpenedModel& opened) {
   const std::optional<Path> run = find_run_folder(opened);
   if (!run) return;
-  for (const char* name : {results::kCalibrationFile, results::kOperatingPointFile}) {
+  for (const char* name :
+       {results::kCalibrationFile, results::kOperatingPointFile, results::kNoveltyFile}) {
     if (!std::filesystem::exists(*run / name)) continue;
     opened.warn(
         Notice::note(concat(printable(opened.path), ": ", name, " is not used by --ensemble")));

@@ -38,6 +38,9 @@ std::string use_operating_point(const OpenedModel& opened, results::PredictOptio
 // Repeats the warning that `evaluate --abstain` of the same error has stored, if it has.
 void warn_of_abstention(const OpenedModel& opened, bool flip, double error);
 
+// Warns that a file of `format` has no distances to training images, if the run has a limit.
+void warn_of_novelty(const OpenedModel& opened, const std::string& format);
+
 // Notes each of these results that the run has, because a mean of several runs does not use it.
 void note_unused_results(const OpenedModel& opened);
 

@@ -39,18 +39,24 @@ results::StoredOrigin make_origin(const OpenedModel& opened, bool flip) {
   return {opened.step, checkpoint::sha256_of(opened.file.tensors), flip};
 }
 
-std::string write_stored(const OpenedModel& opened, const std::string& name,
-                         const std::string& line) {
+std::optional<Path> find_stored_path(const OpenedModel& opened, const std::string& name) {
   const std::optional<Path> run = find_run_folder(opened);
-  if (!run) return "";
-  const Path file = *run / name;
+  if (!run) return std::nullopt;
+  Path file = *run / name;
   if (std::filesystem::is_symlink(file)) {
     throw DataError(file,
                     "is a link inside a run folder, and the result would be written to what it "
                     "points to; remove the link");
   }
-  write_file_atomic(file, line);
-  return file.string();
+  return file;
+}
+
+std::string write_stored(const OpenedModel& opened, const std::string& name,
+                         const std::string& line) {
+  const std::optional<Path> file = find_stored_path(opened, name);
+  if (!file) return "";
+  write_file_atomic(*file, line);
+  return file->string();
 }
 
 void repeat_contradiction(const OpenedModel& opened, const std::string& name,

@@ -23,6 +23,9 @@ std::optional<Path> find_run_folder(const std::string& run_or_file);
 // over mirror images.
 results::StoredOrigin make_origin(const OpenedModel& opened, bool flip);
 
+// Returns where the file `name` of the run folder is to be written; nothing for a model without a
+// run folder. Throws DataError for a link in its place.
+std::optional<Path> find_stored_path(const OpenedModel& opened, const std::string& name);
 // Writes the file `name` of the run folder. Returns the path, or "" for a model without a run
 // folder. The file is replaced as a whole, so that readers and other writers need no lock. Throws
 // DataError for a link in its place.

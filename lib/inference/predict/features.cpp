@@ -16,14 +16,12 @@ std::span<const std::uint8_t> view_bytes(std::span<const T> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
-}  // namespace
-
-FeatureEngine make_feature_engine(const OpenedModel& opened,
-                                  const std::vector<PredictionInput>& inputs,
-                                  const std::string& layer) {
-  const config::Config& config = opened.config;
-  const model::FeatureModel model =
-      model::cut_at_features(model::build_model(config, sample_spec(opened, inputs)), layer);
+FeatureEngine make_engine(const model::FeatureModel& model, const OpenedModel& opened) {
+  // Rows of features are float32, and only a dense layer gives that in bfloat16 and float16.
+  config::Config config = opened.config;
+  if (config.train.precision != config::Precision::kTf32) {
+    config.train.precision = config::Precision::kFloat32;
+  }
   FeatureEngine features;
   features.layer = model.layer;
   features.shape = model.shape;
@@ -31,6 +29,23 @@ FeatureEngine make_feature_engine(const OpenedModel& opened,
       model.graph, config, engine::open_backends(config, opened.platform), engine::Use::kPredict);
   features.engine->load(opened.file, opened.path);
   return features;
+}
+
+}  // namespace
+
+FeatureEngine make_feature_engine(const OpenedModel& opened,
+                                  const std::vector<PredictionInput>& inputs,
+                                  const std::string& layer) {
+  return make_engine(
+      model::cut_at_features(model::build_model(opened.config, sample_spec(opened, inputs)), layer),
+      opened);
+}
+
+FeatureEngine make_scoring_engine(const OpenedModel& opened,
+                                  const std::vector<PredictionInput>& inputs) {
+  return make_engine(
+      model::append_features(model::build_model(opened.config, sample_spec(opened, inputs))),
+      opened);
 }
 
 std::int64_t write_features(FeatureEngine& features, const std::vector<PredictionInput>& inputs,

@@ -23,6 +23,11 @@ FeatureEngine make_feature_engine(const OpenedModel& opened,
                                   const std::vector<PredictionInput>& inputs,
                                   const std::string& layer);
 
+// Makes the trained model with the features of its default layer behind the logits of each row, for
+// these inputs.
+FeatureEngine make_scoring_engine(const OpenedModel& opened,
+                                  const std::vector<PredictionInput>& inputs);
+
 // Writes an NPY file of float32 [images, ...] with the layer's output for the first `limit` images
 // of each input, in their order; NaN for an image that cannot be read, whose reason `skipped` gets.
 // Returns the number of images. Rows are written as they come; the file appears when it is whole.

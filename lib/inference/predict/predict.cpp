@@ -46,23 +46,27 @@ void check_shape(const OpenedModel& opened, const PredictionInput& input) {
 
 }  // namespace
 
+PredictionInput make_prediction_input(const OpenedModel& opened, OpenedSplit split) {
+  const config::Data& config = opened.config.data;
+  const data::DamagedFiles* const damaged = split.files();
+  const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
+  for (const std::string& reason : damage.reasons) opened.warn("left out: " + reason);
+  const bool skips = config.on_error == config::OnError::kSkip;
+  PredictionInput input;
+  input.name = to_string(split.split);
+  input.images.dataset = std::move(split.data.dataset(split.split));
+  input.images.labelled = true;
+  input.one_per_file = config::is_image_format(config.format);
+  input.unreadable = skips ? 0 : damage.skipped;
+  return input;
+}
+
 std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
                                                     const std::vector<std::string>& files,
                                                     std::optional<Split> split, bool skip) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
-    OpenedSplit found = open_split_or_default(opened, split);
-    const config::Data& config = opened.config.data;
-    const data::DamagedFiles* const damaged = found.files();
-    const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
-    for (const std::string& reason : damage.reasons) opened.warn("left out: " + reason);
-    const bool skips = config.on_error == config::OnError::kSkip;
-    PredictionInput& input = inputs.emplace_back();
-    input.name = to_string(found.split);
-    input.images.dataset = std::move(found.data.dataset(found.split));
-    input.images.labelled = true;
-    input.one_per_file = config::is_image_format(config.format);
-    input.unreadable = skips ? 0 : damage.skipped;
+    inputs.push_back(make_prediction_input(opened, open_split_or_default(opened, split)));
   }
   std::vector<std::string> images;  // image files that follow one another
   const auto flush = [&] {
@@ -142,7 +146,7 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
   const Clock::time_point start = Clock::now();
   double predict_seconds = 0;
   const auto loader = data::make_loader(input.dataset(), loading);
-  const std::size_t outputs = engine.replica().outputs();
+  const std::size_t outputs = engine.replica().outputs(), features = options.features;
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     const Clock::time_point begin = Clock::now();
@@ -155,7 +159,8 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
       output.index = done;
       if (input.images.damage) output.error = input.images.damage(done);
       if (output.error.empty()) {
-        output.logits = logits.subspan(i * outputs, outputs);
+        output.logits = logits.subspan(i * outputs, outputs - features);
+        output.features = logits.subspan((i + 1) * outputs - features, features);
         if (input.images.labelled) output.label = labels[i];
       }
       each(output);

@@ -29,6 +29,8 @@ struct PredictionInput {
     return one_per_file ? dataset().describe(index) : name;
   }
 };
+// Returns the images of a split, with a warning per file that was left out.
+PredictionInput make_prediction_input(const OpenedModel& opened, OpenedSplit split);
 // Opens files and the files of folders, in this order, or, when there are none, the split of
 // open_split_or_default(). Image files are decoded and resized like those of the run's evaluation
 // splits, when they are due. With `skip` a damaged file gives a prediction with an error instead
@@ -46,8 +48,8 @@ std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
                                             const std::vector<PredictionInput>& inputs);
 
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
-// batch, returns true. The engine is of Use::kPredict. Of the options, the limit and flip count,
-// and with flip the loss.
+// batch, returns true. The engine is of Use::kPredict. Of the options, the limit, the features and
+// flip count, and with flip the loss.
 void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,

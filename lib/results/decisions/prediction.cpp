@@ -55,6 +55,26 @@ static void fields(FieldVisitor& v, PredictionLine::Candidate& candidate) {
   v("probability", candidate.probability, kShare, "Its probability.");
 }
 
+void fields(FieldVisitor& v, Novelty::Neighbour& neighbour) {
+  v("image", neighbour.name, "The training image.");
+  v.when_present("class", neighbour.label, "Its class.");
+  v("distance", neighbour.distance, "Its cosine distance in features.");
+}
+
+void novelty_fields(FieldVisitor& v, const std::optional<Novelty>& novelty) {
+  std::optional<bool> is_novel;
+  std::optional<double> distance;
+  std::vector<Novelty::Neighbour> nearest;
+  if (novelty) {
+    is_novel = novelty->is_novel;
+    distance = novelty->distance;
+    nearest = novelty->nearest;
+  }
+  v.when_present("novel", is_novel, "Whether the image shows none of the classes.");
+  v.when_present("distance", distance, "Its distance to the training images.");
+  v.when_present("nearest", nearest, "The nearest training images.");
+}
+
 void fields(FieldVisitor& v, PredictionLine& line) {
   v.when_present("file", line.file, "The image file, or the file of arrays.");
   v("index", line.index, "The number of the image, from 0.");
@@ -63,6 +83,7 @@ void fields(FieldVisitor& v, PredictionLine& line) {
   v.when_present("abstained", line.abstained, "Whether the model abstains.");
   v.when_present("abstains_below", line.abstains_below,
                  "The confidence below which it abstains; null if it always does.");
+  novelty_fields(v, line.novelty);
   v.when_present("label", line.label, "The true class, if it is known.");
   v.when_present("top", line.top, "The likeliest classes, with --top.");
   v.when_present("probabilities", line.probabilities, "The probabilities, by class.");

@@ -26,15 +26,33 @@ struct Output {
   // The model's outputs before softmax or sigmoid, without a temperature; valid during the call.
   // With flip, the logits of the mean.
   std::span<const float> logits;
+  std::span<const float> features;    // see PredictOptions::features; valid during the call
   std::optional<std::int32_t> label;  // set if it is known
   std::string error;                  // the reason for no output: nothing but index is set then
 };
+
+// A novel image shows none of the classes.
+struct Novelty {
+  bool is_novel = false;
+  double distance = 0;  // the distance to the training images
+  struct Neighbour {
+    std::string name;
+    std::optional<std::string> label;  // set for images of one class
+    double distance = 0;
+  };
+  std::vector<Neighbour> nearest;  // the nearest training images
+};
+void fields(FieldVisitor& v, Novelty::Neighbour& neighbour);
 
 struct Prediction : Output {
   std::int32_t predicted = 0;
   std::vector<float> scaled_logits = {};   // the logits divided by the temperature
   std::vector<double> probabilities = {};  // one per class; a regression's outputs as they are
   bool abstained = false;                  // its probability is too small to predict the class
+  std::optional<Novelty> novelty = {};     // set if the run has a limit of novelty
+
+  bool is_novel() const { return novelty && novelty->is_novel; }
+  bool has_class() const { return !abstained && !is_novel(); }
 };
 
 // Predicts the positive one of two classes if its log-odds reach this value, instead of the
@@ -53,6 +71,9 @@ struct PredictOptions {
   // Predicts the class of the least expected cost in place of the likeliest one.
   std::optional<engine::CostMatrix> costs = {};
   PredictionRates* rates = nullptr;  // the times of the predictions are added to it
+  // The model gives so many features behind the logits, as that of make_scoring_engine() does. Flip
+  // does not apply then.
+  std::int64_t features = 0;
 };
 // Returns the class, and the probabilities of the logits divided by the temperature of the options.
 // `output` has no error.
@@ -70,6 +91,7 @@ struct PredictionLine {
   double probability = 0;
   std::optional<bool> abstained;         // set with --abstain
   std::optional<double> abstains_below;  // infinite if the model always abstains
+  std::optional<Novelty> novelty;
   std::optional<std::string> label;
   std::vector<Candidate> top;
   std::optional<std::vector<std::pair<std::string, double>>> probabilities;  // the classes in order
@@ -77,5 +99,7 @@ struct PredictionLine {
   std::string heatmap;
 };
 void fields(FieldVisitor& v, PredictionLine& line);
+// Lists the keys of a line about novelty, which are left out without it.
+void novelty_fields(FieldVisitor& v, const std::optional<Novelty>& novelty);
 
 }  // namespace trainer::results

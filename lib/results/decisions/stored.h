@@ -17,7 +17,9 @@ inline constexpr const char* kCalibrationFile = "calibration.json";  // `evaluat
 inline constexpr const char* kOperatingPointFile = "operating_point.json";  // and its option
 inline constexpr const char* kCurvesFile = "curves.json";                   // `evaluate --curves`
 inline constexpr const char* kAbstentionFile = "abstention.json";           // `evaluate --abstain`
-inline constexpr const char* kThresholdsFile = "thresholds.json";  // `evaluate --thresholds`
+inline constexpr const char* kThresholdsFile = "thresholds.json";      // `evaluate --thresholds`
+inline constexpr const char* kNoveltyFile = "novelty.json";            // `evaluate --novelty`
+inline constexpr const char* kReferencesFile = "novelty.safetensors";  // the features beside it
 
 // The content of operating_point.json.
 using OperatingPoint = std::variant<OperatingReport, CostReport>;

@@ -6,6 +6,7 @@
 #include "results/decisions/calibrate.h"
 #include "results/decisions/curves.h"
 #include "results/decisions/label_thresholds.h"
+#include "results/decisions/novelty_report.h"
 #include "results/decisions/stored.h"
 #include "results/evaluation/evaluation_report.h"
 #include "results/pages/sections.h"
@@ -66,8 +67,9 @@ Document probabilities_section(const RunFiles& run) {
       read_stored<OperatingPoint>(run, kOperatingPointFile, "--operating-point CRITERION");
   const auto abstention = read_stored<AbstentionReport>(run, kAbstentionFile, "--abstain ERROR");
   const auto thresholds = read_stored<StoredThresholds>(run, kThresholdsFile, "--thresholds GOAL");
+  const auto novelty = read_stored<NoveltyReport>(run, kNoveltyFile, "--novelty");
   Document section;
-  if (!calibration && !curves && !point && !abstention && !thresholds) return section;
+  if (!calibration && !curves && !point && !abstention && !thresholds && !novelty) return section;
   section.add(Heading{"Probabilities"});
   if (calibration) {
     section.append(
@@ -82,6 +84,11 @@ Document probabilities_section(const RunFiles& run) {
   }
   if (thresholds) {
     section.append(show_thresholds(thresholds->result, describe_source(thresholds->origin)));
+  }
+  if (novelty) {
+    section.append(show_novelty(novelty->result, describe_source(novelty->origin)));
+    section.append(show_distances(novelty->result));
+    section.add(Notice(novelty->result.contradiction));
   }
   return section;
 }

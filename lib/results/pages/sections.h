@@ -19,8 +19,8 @@ std::string rank_name(const RunFiles& run, std::size_t rank);
 Document data_section(const RunFiles& run);
 // The use of each rank's and each GPU's time and memory, with charts of the GPUs.
 Document device_section(const RunFiles& run);
-// What `evaluate` has stored of calibration, curves, an operating point, abstention and thresholds
-// in the run. Throws DataError for a damaged file.
+// What `evaluate` has stored of calibration, curves, an operating point, abstention, thresholds and
+// novelty in the run. Throws DataError for a damaged file.
 Document probabilities_section(const RunFiles& run);
 // Adds the costs of few classes, and the decisions by them.
 void append_costs(Document& section, const CostReport& report, const std::string& source);
