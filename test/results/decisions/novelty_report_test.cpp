@@ -121,9 +121,15 @@ TEST_CASE("measure_novelty: the limit of validation images is measured on others
 TEST_CASE("measure_novelty measures the validation split itself by cross-fitting") {
   NoveltyReport report;
   report.split = Split::kValidation;
-  const auto images = make_images(count_up(60));
+  report.allowed = 0.1;
+  // The limit of all images lies among the ten farthest, which are of one group.
+  auto images = make_images(count_up(100));
+  for (std::size_t i = 90; i < 100; ++i) images[i].group = 90;
+  for (std::size_t i = 90; i < 100; ++i) images[i].distance = 1000 + static_cast<double>(i);
   measure_novelty(report, {"a", "b"}, images, images, {});
-  CHECK(report.counts.novel == cross_fit_novelty(images, 0.05).novel);
+  CHECK(report.limit >= 1000);
+  CHECK(report.counts.novel == cross_fit_novelty(images, 0.1).novel);
+  CHECK(report.counts.novel >= 10);
   CHECK(report.contradiction.empty());
   CHECK_FALSE(report.unknown);
 }
