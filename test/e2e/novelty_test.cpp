@@ -188,7 +188,7 @@ TEST_CASE("evaluate --novelty: report shows it, export warns, and other paramete
   const Result flipped = trained.predict({"--json", "--flip", "--limit", "1"});
   CHECK(contains(flipped.err, "novelty.json: was made without --flip, so it is ignored"));
 
-  // The features of another evaluation do not belong to the limit.
+  // Other tensors do not belong to the limit.
   const Path features = Path(trained.folder) / "novelty.safetensors";
   const std::string content = read_text_file(features);
   std::filesystem::remove(features);
@@ -196,6 +196,15 @@ TEST_CASE("evaluate --novelty: report shows it, export warns, and other paramete
   CHECK(missing.code == 3);
   CHECK(
       contains(missing.err, "is missing, and novelty.json needs it; write it anew with `trainer"));
+  for (const auto& entry :
+       std::filesystem::directory_iterator(Path(trained.folder) / "checkpoints")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::filesystem::copy_file(entry.path(), features,
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+  const Result other = run({"predict", trained.folder, "--limit", "1"});
+  CHECK(other.code == 3);
+  CHECK(contains(other.err, "it does not belong to the novelty.json beside it; write it anew"));
   std::string damaged = content;
   damaged[damaged.size() - 5] ^= 1;
   std::ofstream(features, std::ios::binary) << damaged;
