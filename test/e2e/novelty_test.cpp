@@ -145,6 +145,8 @@ TEST_CASE("evaluate --novelty: predict calls the images novel that it counts") {
   const Result table = trained.predict({trained.noise, "--limit", "3"});
   CHECK(contains(table.out, "(none of the classes)"));
   CHECK(contains(table.out, "probability  distance"));
+  const std::string nearest = others.lines()[0].at("nearest")[0].at("image");
+  CHECK(contains(table.out, "  nearest " + nearest + "\n"));
   const Result csv = trained.predict({trained.noise, "--format", "csv", "--limit", "1"});
   CHECK(contains(csv.out, ",class,probability,novel,distance,"));
   CHECK(contains(csv.out, ",true,"));

@@ -148,6 +148,9 @@ void PredictionWriter::write_table(const inference::PredictionInput& input,
   if (logits_ > 0) {
     for (const float x : prediction.scaled_logits) out_ << "  " << fixed(static_cast<double>(x), 4);
   }
+  if (prediction.is_novel()) {
+    out_ << "  nearest " << printable(prediction.novelty->nearest.front().name);
+  }
   out_ << '\n';
 }
 
