@@ -22,6 +22,17 @@ TRAINER_HOST_DEVICE inline FocalTerm focal_term(float l, float gamma) {
   return {factor * l, gamma * std::exp(l) * (factor / missed) * l - factor};
 }
 
+// How the targets of binary cross-entropy follow from its labels, see graph::Loss.
+struct BinaryTargets {
+  float smoothing, centre, threshold;
+
+  TRAINER_HOST_DEVICE float operator()(float label) const {
+    const float target = label * (1 - smoothing) + centre * smoothing;
+    if (threshold < 0) return target;
+    return target > threshold ? 1.0f : 0.0f;
+  }
+};
+
 // The loss of one target, and its derivative by the logit.
 struct BinaryTerm {
   float loss, gradient;

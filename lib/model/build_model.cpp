@@ -133,17 +133,15 @@ class Builder {
     return model_.loss == LossKind::kBinaryCrossEntropy && sample_.label_is_index;
   }
 
-  // Returns the outputs per sample that the last layer must have; 0 if the classes are unknown.
-  std::int64_t expected_logits() const { return binary_index() ? 1 : sample_.classes; }
-
-  bool is_binary_of_other_classes() const {
-    return binary_index() && sample_.classes > 0 && sample_.classes != 2;
+  std::int64_t expected_logits() const {
+    return count_outputs(model_.loss, sample_.label_is_index, sample_.classes);
   }
 
+  bool is_binary_of_one_class() const { return binary_index() && sample_.classes == 1; }
+
   void check_binary_classes() {
-    if (is_binary_of_other_classes()) {
-      error(model_.loc, "binary_cross_entropy needs two classes, the data set has ",
-            sample_.classes, "; use loss: softmax_cross_entropy");
+    if (is_binary_of_one_class()) {
+      error(model_.loc, "binary_cross_entropy needs two classes or more, the data set has 1");
     }
   }
 
@@ -266,11 +264,14 @@ class Builder {
 
   bool logits_fit(ValueId logits, const config::Layer& last) {
     const Shape& shape = graph_[logits].shape;
-    if (is_binary_of_other_classes()) return false;  // see check_binary_classes()
-    const std::int64_t expected = expected_logits();
+    if (is_binary_of_one_class()) return false;  // see check_binary_classes()
+    std::int64_t expected = expected_logits();
+    // With binary_cross_entropy no number of classes has two logits.
+    const bool are_two = expected <= 0 && binary_index() && shape[shape.rank() - 1] == 2;
+    if (are_two) expected = 1;
     if (shape.rank() == 2 && (expected <= 0 || shape[1] == expected)) return true;
-    const std::string what = binary_index()
-                                 ? "one logit for binary_cross_entropy"
+    const std::string what = binary_index() && expected == 1
+                                 ? "one logit for binary_cross_entropy of two classes"
                                  : concat("one number for each of the ", sample_.classes,
                                           sample_.label_is_index ? " classes" : " labels");
     const bool has_units = std::holds_alternative<config::DenseLayer>(last.kind);
@@ -279,15 +280,11 @@ class Builder {
                                    ? concat("end the model with flatten and dense: {", units, "}")
                                : has_units ? "set " + units
                                            : concat("end the model with dense: {", units, "}");
-    const bool may_have_more_classes = binary_index() && shape.rank() == 2 && shape[1] > 2;
     error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
           to_string(Shape{kBatch, expected}), ", ", what, "; ", change,
           shape.rank() == 2 && shape[1] == 1 && expected == 2 &&
                   model_.loss != LossKind::kBinaryCrossEntropy
               ? ", or model.loss: binary_cross_entropy"
-              : "",
-          may_have_more_classes
-              ? concat(", or for ", shape[1], " classes model.loss: softmax_cross_entropy")
               : "");
     return false;
   }
@@ -306,6 +303,11 @@ class Builder {
     loss.class_weight = sample_.class_weight;
     loss.sample_weight = sample_.sample_weight;
     loss.target_weight = sample_.target_weight;
+    if (model_.target_threshold) {
+      loss.target_threshold = static_cast<float>(*model_.target_threshold);
+    }
+    const std::int64_t outputs = graph_[logits].shape[1];
+    if (binary_index() && outputs > 1) loss.smoothing_centre = 1 / static_cast<float>(outputs);
     graph_.outputs = {logits, graph_.add1(loss, {logits, labels_}, "loss", model_.loc)};
   }
 
@@ -334,6 +336,11 @@ class Builder {
 };
 
 }  // namespace
+
+std::int64_t count_outputs(LossKind loss, bool label_is_index, std::int64_t classes) {
+  const bool is_one = loss == LossKind::kBinaryCrossEntropy && label_is_index && classes == 2;
+  return is_one ? 1 : classes;
+}
 
 Graph build_model(const config::Model& model, const config::Data& data, const SampleSpec& sample,
                   std::uint64_t seed) {

@@ -20,6 +20,10 @@ struct SampleSpec {
   std::vector<float> target_weight = {};  // see graph::Loss
 };
 
+// Returns the outputs per sample that the last layer must have: a logit per class or label, but one
+// for two classes with binary_cross_entropy. 0 if the number of classes is unknown.
+std::int64_t count_outputs(LossKind loss, bool label_is_index, std::int64_t classes);
+
 // Builds the graph of the layers, with batch norm and dropout in their training form. Its inputs
 // are "images" and "labels", its outputs logits and loss, and its last node is the loss without its
 // gradient. Rows of float labels end with the weight of the sample, if samples have one. Throws

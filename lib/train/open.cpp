@@ -294,8 +294,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
   }
   check_metrics(config, data);
   const bool mixes = config::mixes_samples(config.data);
-  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy && data.label_is_index;
-  const std::int64_t width = one_logit ? 1 : data.num_classes;
+  const std::int64_t width =
+      model::count_outputs(config.model.loss, data.label_is_index, data.num_classes);
   if (data.train->spec().has_weights) {
     data.train = data::weigh_samples(std::move(data.train), width);
     data.sample_weight = true;

@@ -1,6 +1,7 @@
 // evaluate --calibrate, and what predict, export and report make of the temperature that it stores.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -210,6 +211,43 @@ TEST_CASE(
       run({"evaluate", without.config, "--calibrate", "--set", "model.loss=mean_squared_error"});
   CHECK(regression.code == 2);
   CHECK(contains(regression.err, "mean_squared_error gives numbers, not probabilities"));
+}
+
+TEST_CASE("binary_cross_entropy over classes has a sigmoid per class, which is not calibrated") {
+  const Workspace work;
+  const std::string folder = work / "run";
+  const std::string config =
+      work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(, validation_split: 0.3}
+train: {max_steps: 10, batch_size: 32}
+)"));
+  REQUIRE(run({"train", config, "--run-dir", folder, "--quiet", "--set",
+               "model.loss=binary_cross_entropy"})
+              .code == 0);
+  const Result predicted =
+      run({"predict", folder, "--split", "test", "--json", "--logits", "--quiet"});
+  REQUIRE(predicted.code == 0);
+  double sum = 0;
+  for (const Json& line : predicted.lines()) {
+    const auto logits = line.at("logits").get<std::vector<double>>();
+    REQUIRE(logits.size() == 10);
+    const auto largest = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    CHECK(line.at("class") == std::to_string(largest));
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const double p = 1 / (1 + std::exp(-logits[i]));
+      const std::string name = std::to_string(i);
+      CHECK(line.at("probabilities").at(name).get<double>() == doctest::Approx(p).epsilon(1e-5));
+      sum -= std::log(line.at("label") == name ? p : 1 - p) / 10;
+    }
+  }
+  const Result evaluated = run({"evaluate", folder, "--json"});
+  REQUIRE(evaluated.code == 0);
+  CHECK(evaluated.event("evaluated").at("loss").get<double>() ==
+        doctest::Approx(sum / static_cast<double>(predicted.lines().size())).epsilon(1e-4));
+  const Result calibrated = run({"evaluate", folder, "--calibrate"});
+  CHECK(calibrated.code == 2);
+  CHECK(contains(calibrated.err, "gives each class a probability of its own"));
+  REQUIRE(run({"export", folder, "--format", "onnx", "--output", work / "binary.onnx"}).code == 0);
+  CHECK(contains(read_text_file(work / "binary.onnx"), "\"activation\":\"sigmoid\""));
 }
 
 TEST_CASE("evaluate --calibrate: a config without a run stores nothing") {

@@ -37,7 +37,7 @@ double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
   double t = 0;
   if (!index) {
     t = labels[row * (n + (op.sample_weight ? 1 : 0)) + i];
-  } else if (binary || n == 1) {
+  } else if (n == 1) {
     t = labels[row];
   } else {
     t = labels[row] == static_cast<double>(i) ? 1 : 0;
@@ -46,7 +46,10 @@ double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
   if (op.kind == LossKind::kSoftmaxCrossEntropy) {
     return t * (1 - smoothing) + smoothing / static_cast<double>(n);
   }
-  return binary ? t * (1 - smoothing) + smoothing / 2 : t;
+  if (!binary) return t;
+  t = t * (1 - smoothing) + smoothing * number(op.smoothing_centre);
+  if (op.target_threshold < 0 || std::isnan(t)) return t;
+  return t > number(op.target_threshold) ? 1 : 0;
 }
 
 // A row's weight is that of its class: its label, or the first of the largest targets.

@@ -160,8 +160,8 @@ std::vector<results::LabelMetrics> make_label_metrics(const std::vector<FoldResu
 void check_data(const config::Config& config, const results::DecisionOptions& decisions) {
   if (decisions.operating_point.empty() && decisions.positive_class.empty()) return;
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
-  const bool is_single = config.model.loss == LossKind::kBinaryCrossEntropy && data.label_is_index;
-  const auto outputs = is_single ? 1 : static_cast<std::int64_t>(data.classes.size());
+  const std::int64_t outputs =
+      model::count_outputs(config.model.loss, data.label_is_index, std::ssize(data.classes));
   results::check_fold_options(decisions, config.model.loss, outputs, data.classes);
 }
 

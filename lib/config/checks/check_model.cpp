@@ -286,6 +286,9 @@ void check_model(Checks& checks) {
   if (model.focal && model.loss == LossKind::kMeanSquaredError) {
     checks.report("model.focal", "works with softmax_cross_entropy and binary_cross_entropy only");
   }
+  if (model.target_threshold && model.loss != LossKind::kBinaryCrossEntropy) {
+    checks.report("model.target_threshold", "works with binary_cross_entropy only");
+  }
   check_backbone(checks);
   for (const auto& [list, layers] :
        {std::pair{"model.layers", &model.layers}, std::pair{"model.head", &model.head}}) {

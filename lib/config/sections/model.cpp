@@ -99,8 +99,15 @@ void fields(FieldVisitor& v, Model& s) {
     free_on_resume());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free_on_resume());
-  v("loss", s.loss, "Loss that training minimizes, on logits.");
+  v("loss", s.loss,
+    "Loss that training minimizes, on logits. binary_cross_entropy: two classes have one logit; "
+    "more classes, or several labels per image, have one each, whose sigmoid is the probability of "
+    "this class against all others, so that their sum is not 1. Its loss is the mean over them.");
   v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
+  v("target_threshold", s.target_threshold,
+    "binary_cross_entropy: targets above it, after label_smoothing and mixing, count as 1 and "
+    "others as 0 (timm's bce_target_thresh); none when left out.",
     below(0, 1).on_resume(Resume::kWarn));
   v("focal", s.focal,
     "Focal loss: the cross-entropy times (1 - p)^gamma, so that easy samples count less; none when "

@@ -155,6 +155,7 @@ struct Model {
   std::vector<std::string> allow_missing;          // tensors that `weights` may lack
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
   double label_smoothing = 0;                      // 0 <= x < 1, softmax and binary cross-entropy
+  std::optional<double> target_threshold;          // 0 <= x < 1, binary cross-entropy
   std::optional<Focal> focal;                      // softmax and binary cross-entropy
   SourceLoc loc;
 };

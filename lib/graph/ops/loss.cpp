@@ -7,6 +7,7 @@ namespace trainer::graph {
 std::string Loss::text() const {
   std::string result(spell(kind));
   if (label_smoothing > 0) result += concat(" smoothing ", label_smoothing);
+  if (target_threshold >= 0) result += concat(" threshold ", target_threshold);
   if (focal) result += concat(" focal gamma ", focal->gamma, " alpha ", focal->alpha);
   return words({result, flag(!class_weight.empty() || !target_weight.empty(), "weighted"),
                 flag(sample_weight, "sample weights"), flag(gradient, "gradient")});
@@ -19,11 +20,6 @@ Outputs Loss::infer(const ShapeContext& context) const {
   const std::int64_t n = logits.shape[1];
   if (labels.type == DType::kInt32) {
     expect_shape(context, 1, {kBatch}, "the label");
-    if (kind == LossKind::kBinaryCrossEntropy && n != 1) {
-      fail(context,
-           "binary_cross_entropy of class indices takes one logit per sample, but the model ",
-           "gives ", n, "; end it with dense: {units: 1}, or use softmax_cross_entropy");
-    }
   } else if (labels.type == DType::kFloat32) {
     expect_shape(context, 1, {kBatch, sample_weight ? n + 1 : n}, "the label");
   } else {

@@ -20,11 +20,11 @@ struct Focal {
 // logits [batch, n], labels -> loss [batch], [dlogits]. The gradient is that of
 // sum(loss) * loss_scale, where loss_scale is the run-time scalar 1 / (true samples of the global
 // batch).
-// Labels are int32 [batch], the indices of classes, or float32 [batch, n], the targets. Binary
-// cross-entropy: n is 1 and the label is 0 or 1, or the n labels are targets, and the loss is the
-// mean over n. A float32 target that is NaN is unknown: its term and its gradient are 0, and the
+// Labels are int32 [batch], the indices of classes, or float32 [batch, n], the targets; an index
+// stands for a one-hot target, or if n is 1 for the target 0 or 1. Binary cross-entropy is the mean
+// over n. A float32 target of it that is NaN is unknown: its term and its gradient are 0, and the
 // mean still divides by n (Keras: a sample weight of 0 for this term). The mean squared error is
-// the mean over n; for it int32 labels stand for one-hot targets.
+// the mean over n.
 struct Loss {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
   float label_smoothing = 0;
@@ -39,6 +39,11 @@ struct Loss {
   // Binary cross-entropy of float32 targets: 2 n factors of its terms, first those of -log(1 - p)
   // of each of the n targets, then those of -log p. Empty: none. Excludes class_weight.
   std::vector<float> target_weight = {};
+  // Binary cross-entropy: the number towards which label_smoothing moves targets, 1 / n if they are
+  // shares of n classes.
+  float smoothing_centre = 0.5f;
+  // Binary cross-entropy: smoothed targets above it count as 1, others as 0. Negative: none.
+  float target_threshold = -1;
 
   static constexpr const char* kName = "loss";
   std::string text() const;

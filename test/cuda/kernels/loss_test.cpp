@@ -34,7 +34,7 @@ Device<cuda::StepState> make_state(float loss_scale) {
 
 Array make_labels(DType type, std::int64_t rows, std::int64_t n, bool binary) {
   if (type == DType::kInt32) {
-    return Array::random(type, {rows}, 21, 0, static_cast<double>(binary ? 2 : n));
+    return Array::random(type, {rows}, 21, 0, static_cast<double>(n == 1 ? 2 : n));
   }
   Array labels = Array::random(kF32, {rows, n}, 22, 0, 1);
   if (binary) return labels;
@@ -131,11 +131,16 @@ TEST_CASE("cuda loss: softmax cross-entropy matches the reference") {
 
 TEST_CASE("cuda loss: binary cross-entropy matches the reference") {
   for (const DType type : kFloatTypes) {
-    check_loss(LossKind::kBinaryCrossEntropy, type, DType::kInt32, 1);
     for (const std::int64_t n : {1, 7, 200}) {
+      check_loss(LossKind::kBinaryCrossEntropy, type, DType::kInt32, n);
       check_loss(LossKind::kBinaryCrossEntropy, type, kF32, n);
     }
   }
+  graph::Loss op{LossKind::kBinaryCrossEntropy, 0.2f, true};
+  op.smoothing_centre = 0.1f;
+  op.target_threshold = 0.3f;
+  check_loss(op, kF32, DType::kInt32, 10);
+  check_loss(op, kF32, kF32, 10);
 }
 
 TEST_CASE("cuda loss: mean squared error matches the reference") {
@@ -162,8 +167,7 @@ TEST_CASE("cuda loss: focal terms and weights of classes match the reference") {
           }
         }
         check_loss(op, kF32, kF32, n);
-        const bool takes_index = (kind == LossKind::kBinaryCrossEntropy) == (n == 1);
-        if (takes_index) check_loss(op, kF32, DType::kInt32, n);
+        check_loss(op, kF32, DType::kInt32, n);
       }
     }
   }

@@ -80,15 +80,20 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss;
 }
 
+BinaryTargets binary_targets(const graph::Loss& op) {
+  return {op.label_smoothing, op.smoothing_centre, op.target_threshold};
+}
+
 // mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t.
 template <class T>
 float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
                            const graph::Loss& op, float scale) {
-  const float share = 1.0f / static_cast<float>(t.n), smoothing = op.label_smoothing;
+  const float share = 1.0f / static_cast<float>(t.n);
+  const BinaryTargets targets = binary_targets(op);
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
     const float v = as_float(x[i]);
-    const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
+    const float target = targets(t.at(s, i));
     const float one = (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
     if (op.focal) {
       const BinaryTerm focal = binary_focal(v, target, one, *op.focal);
@@ -107,14 +112,15 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
 template <class T>
 float masked_binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
                                   const graph::Loss& op, float scale) {
-  const float share = 1.0f / static_cast<float>(t.n), smoothing = op.label_smoothing;
+  const float share = 1.0f / static_cast<float>(t.n);
+  const BinaryTargets targets = binary_targets(op);
   const float* const weights = op.target_weight.empty() ? nullptr : op.target_weight.data();
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
     BinaryTerm term{0, 0};
     if (!std::isnan(t.at(s, i))) {
       const float v = as_float(x[i]);
-      const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
+      const float target = targets(t.at(s, i));
       const float negative = weights != nullptr ? weights[i] : 1;
       const float positive = weights != nullptr ? weights[t.n + i] : 1;
       term = op.focal ? weighted_focal(v, target, negative, positive, *op.focal)

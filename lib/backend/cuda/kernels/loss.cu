@@ -18,6 +18,7 @@ struct LossRow {
   RowTargets targets;
   std::int64_t n;
   float smoothing, scale;
+  BinaryTargets binary_target;
   LossFocal focal;
   const float* target_weight;  // graph::Loss::target_weight; null: all weights are 1
 };
@@ -76,7 +77,7 @@ __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shar
       if (r.dx != nullptr) assign(r.dx[i], 0.0f);
       return 0.0f;
     }
-    const float target = r.targets.at(r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
+    const float target = r.binary_target(r.targets.at(r.n, i));
     if (r.target_weight != nullptr) {
       const float negative = r.target_weight[i], positive = r.target_weight[r.n + i];
       const BinaryTerm term = r.focal.on ? weighted_focal(v, target, negative, positive, r.focal)
@@ -118,8 +119,9 @@ __device__ inline float weight_of_row(const RowTargets& targets, std::int64_t n,
 template <LossKind kind, class T, class G>
 __global__ void __launch_bounds__(kThreads)
     loss_kernel(const T* logits, Targets targets, const float* class_weight,
-                const float* target_weight, float smoothing, LossFocal focal, float* losses,
-                G* dlogits, const StepScalars* scalars, const StepState* state, std::int64_t n) {
+                const float* target_weight, BinaryTargets binary_target, LossFocal focal,
+                float* losses, G* dlogits, const StepScalars* scalars, const StepState* state,
+                std::int64_t n) {
   float* shared = shared_memory<float>();
   LossRow<T, G> r;
   const std::int64_t row = blockIdx.x;
@@ -127,7 +129,8 @@ __global__ void __launch_bounds__(kThreads)
   r.x = logits + row * n;
   r.dx = dlogits != nullptr ? dlogits + row * n : nullptr;
   r.targets = targets.row(row);
-  r.smoothing = smoothing;
+  r.smoothing = binary_target.smoothing;
+  r.binary_target = binary_target;
   r.focal = focal;
   r.target_weight = target_weight;
   float weight = class_weight != nullptr
@@ -168,7 +171,8 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
       launch("loss", find_loss_kernel<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
              kRowShared, stream, static_cast<const T*>(logits),
              make_targets(labels, label_type, n, op.sample_weight), class_weight, target_weight,
-             op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars, state, n);
+             BinaryTargets{op.label_smoothing, op.smoothing_centre, op.target_threshold}, focal,
+             losses, static_cast<G*>(dlogits), scalars, state, n);
     });
   });
 }
