@@ -58,6 +58,7 @@ UpdateSpec update_spec(const config::Optimizer& optimizer) {
       std::visit([](const auto& kind) { return make_spec(make_rule(kind), kind); }, optimizer.kind);
   result.update.clip = clip(optimizer);
   result.update.ema = to_float(optimizer.ema.value_or(0));
+  result.update.ema_warm_up = optimizer.ema_warm_up;
   return result;
 }
 

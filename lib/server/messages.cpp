@@ -90,6 +90,7 @@ backend::Segment read_segment(const proto::Segment& message) {
   update.weight_decay = message.weight_decay();
   update.learning_rate_multiplier = message.learning_rate_multiplier();
   update.ema = message.ema();
+  update.ema_warm_up = message.ema_warm_up();
   update.updates_before = message.updates_before();
   return segment;
 }
@@ -111,6 +112,7 @@ proto::Layout to_message(const Start& start) {
     message.set_weight_decay(update.weight_decay);
     message.set_learning_rate_multiplier(update.learning_rate_multiplier);
     message.set_ema(update.ema);
+    message.set_ema_warm_up(update.ema_warm_up);
     message.set_updates_before(update.updates_before);
   }
   layout.set_count(start.flat.count);

@@ -151,6 +151,7 @@ std::vector<Run> runs() {
       u.l2 = 0.05f;
       u.weight_decay = 0.1f;
       u.ema = 0.8f;
+      u.ema_warm_up = true;
       u.learning_rate_multiplier = 0.5f;
     });
   }
@@ -375,9 +376,9 @@ TEST_CASE("Executable::gradient has one clip scale per parameter if norms are cl
   }
 }
 
-// Fixtures: test/keras/make_fixtures.py.
-TEST_CASE("optimizer: each kind over 200 steps matches Keras") {
-  std::ifstream file(source_file("test/keras/optimizers.json"));
+// Compares the parameters, and the averages of them, of every 20th of 200 updates with a fixture.
+void check_updates(const std::string& path) {
+  std::ifstream file(source_file(path));
   const nlohmann::json fixture = nlohmann::json::parse(file);
   for (const auto& c : fixture["cases"]) {
     const config::Config config =
@@ -419,6 +420,16 @@ TEST_CASE("optimizer: each kind over 200 steps matches Keras") {
       }
     }
   }
+}
+
+// Fixtures: test/keras/make_fixtures.py.
+TEST_CASE("optimizer: each kind over 200 steps matches Keras") {
+  check_updates("test/keras/optimizers.json");
+}
+
+// Fixture: make_timm_fixtures.py.
+TEST_CASE("optimizer: the average of weights with and without warm-up matches timm") {
+  check_updates("test/backend/timm_averages.json");
 }
 
 }  // namespace trainer::test::update_test

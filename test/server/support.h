@@ -14,6 +14,7 @@ inline Start small_start() {
   graph::Update update;
   update.rule = graph::AdamRule{};
   update.ema = 0.9f;
+  update.ema_warm_up = true;
   update.l2 = 0.01f;
   start.flat.segments = {{"a", 0, 40, update, 2, true}, {"b", 48, 9, update, 2, true}};
   start.flat.segments[1].update.learning_rate_multiplier = 0.5f;

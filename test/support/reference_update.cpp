@@ -136,7 +136,10 @@ void evaluate(const graph::Update& op, const Site& s) {
   for (std::int64_t i = 0; i < parameter.size(); ++i) {
     if (averages > 0) {
       double& average = (*s.inputs.back())[i];
-      const double keep = s.scalars.update == 1 ? 0 : number(op.ema);
+      double keep = s.scalars.update == 1 ? 0 : number(op.ema);
+      if (op.ema_warm_up) {
+        keep = std::min(keep, 1 - std::pow(static_cast<double>(s.scalars.update), -2.0 / 3));
+      }
       average = keep * average + (1 - keep) * parameter[i];
     }
   }

@@ -20,6 +20,9 @@ void check_metric(Checks& checks, const std::string& path, const std::string& me
 }
 
 void check_optimizer(Checks& checks) {
+  if (checks.config().optimizer.ema_warm_up && !checks.config().optimizer.ema) {
+    checks.report("optimizer.ema_warm_up", "needs optimizer.ema, the momentum to which it rises");
+  }
   if (checks.config().parallel.strategy != Parallel::Strategy::kParameterServer) return;
   if (!std::holds_alternative<Lamb>(checks.config().optimizer.kind)) return;
   checks.report("optimizer.lamb",

@@ -161,6 +161,9 @@ void fields(FieldVisitor& v, Optimizer& s) {
   v("ema", s.ema,
     "Momentum of the weight average used by evaluation, e.g. 0.99; none when left out.",
     inside(0, 1));
+  v("ema_warm_up", s.ema_warm_up,
+    "Whether the momentum of the average rises to ema: at update n it is at most 1 - n^(-2/3), as "
+    "in timm's ModelEmaV3 with use_warmup.");
 }
 
 }  // namespace trainer::config

@@ -94,6 +94,7 @@ struct Optimizer {
   std::vector<ParameterPattern> exclude_from_weight_decay;
   std::optional<double> layer_decay;
   std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
+  bool ema_warm_up = false;
   SourceLoc loc;
 };
 

@@ -92,6 +92,13 @@ std::string clip_text(const Clip& clip) {
 
 }  // namespace
 
+float average_momentum(const Update& op, std::uint64_t update) {
+  if (update <= 1) return 0;
+  if (!op.ema_warm_up) return op.ema;
+  const double rising = 1 - std::pow(static_cast<double>(update), -2.0 / 3);
+  return std::min(op.ema, static_cast<float>(rising));
+}
+
 NadamFactors nadam_factors(const NadamRule& rule, std::uint64_t t) {
   const auto b1 = static_cast<double>(rule.beta_1), n = static_cast<double>(t);
   const auto momentum = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
@@ -113,7 +120,7 @@ std::string Update::text() const {
                 l1 > 0 ? concat("l1 ", l1) : "", l2 > 0 ? concat("l2 ", l2) : "",
                 weight_decay > 0 ? concat("decay ", weight_decay) : "",
                 learning_rate_multiplier != 1 ? concat("lr x", learning_rate_multiplier) : "",
-                ema > 0 ? concat("ema ", ema) : ""});
+                ema > 0 ? concat("ema ", ema) : "", flag(ema_warm_up, "warm-up")});
 }
 
 Outputs Update::infer(const ShapeContext& context) const {

@@ -99,8 +99,7 @@ struct Clip {
 //   2. Clip g.
 //   3. w -= lr * weight_decay * w, decoupled as in Keras.
 //   4. The rule.
-//   5. average = ema * average + (1 - ema) * w if ema > 0; average = w at the first update, as in
-//      Keras.
+//   5. average = m * average + (1 - m) * w if ema > 0, with m of average_momentum().
 // lr is the learning rate times learning_rate_multiplier. A parameter that was frozen at first
 // counts its own updates from 1, since Adam corrects the bias of slots that start at 0.
 struct Update {
@@ -112,6 +111,7 @@ struct Update {
   float ema = 0;
   std::uint64_t updates_before = 0;  // updates of the run before this parameter was trained
   float l1 = 0;
+  bool ema_warm_up = false;
 
   static constexpr const char* kName = "update";
   std::string text() const;
@@ -120,6 +120,11 @@ struct Update {
   std::int64_t flops(const NodeShapes&) const { return 0; }
   int alias(int output) const { return output == 0 ? 0 : output + 1; }
 };
+
+// Returns the momentum of the average at update number `update` of the parameter, counted from 1: 0
+// at the first one, as in Keras, then ema, or with ema_warm_up min(ema, 1 - update^(-2/3)), as
+// timm's ModelEmaV3 with use_warmup.
+float average_momentum(const Update& op, std::uint64_t update);
 
 // A persistent value that an update needs beside its parameter. It is named "<parameter>/<name>"
 // and has the parameter's shape. It starts as a copy of the parameter with `copy`, else as the

@@ -180,6 +180,7 @@ TEST_CASE(
       rich.weight_decay = 0.05f;
       rich.learning_rate_multiplier = 0.5f;
       rich.ema = 0.9f;
+      rich.ema_warm_up = updates.size() % 4 == 1;
       rich.clip = {ClipKind::kValue, 0.25f};
       rich.updates_before = 2;
       updates.push_back(rich);

@@ -175,9 +175,8 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   run.gradient_count = static_cast<int>(gradients.size());
   run.gradients = gradients.data();
   run.findings = findings;
-  // Keras starts the average as the weights after the first update.
   const std::uint64_t update = own_update(segment, scalars);
-  run.ema = update == 1 ? 0 : op.ema;
+  run.ema = graph::average_momentum(op, update);
   const auto& update_kernels = simd::find_kernels<simd::UpdateKernels>(kernels);
   std::visit([&](const auto& rule) { simd::apply(rule, update_kernels, run, update); }, op.rule);
 }

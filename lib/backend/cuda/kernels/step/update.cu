@@ -234,6 +234,7 @@ UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offs
   segment.weight_decay = update.weight_decay;
   segment.learning_rate_multiplier = update.learning_rate_multiplier;
   segment.ema = update.ema;
+  segment.ema_warm_up = update.ema_warm_up ? 1 : 0;
   segment.clip = update.clip;
   segment.slots = slots;
   segment.average = average ? 1 : 0;

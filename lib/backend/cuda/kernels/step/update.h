@@ -31,7 +31,7 @@ struct UpdateSegment {
   std::int64_t offset = 0, count = 0;
   std::int32_t rule = 0;  // its index in graph::UpdateRule, see kRule
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
-  std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
+  std::int32_t nesterov = 0, centered = 0, amsgrad = 0, ema_warm_up = 0;  // 0 or 1
   float l1 = 0, l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;
   graph::Clip clip;
   std::int32_t slots = 0;

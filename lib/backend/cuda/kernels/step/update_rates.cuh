@@ -38,6 +38,13 @@ __device__ inline float bias_correction(float beta, std::uint64_t t) {
   return static_cast<float>(1 / (1 - pow(static_cast<double>(beta), static_cast<double>(t))));
 }
 
+// See graph::average_momentum().
+__device__ inline float average_momentum(const UpdateSegment& s, std::uint64_t update) {
+  if (update <= 1) return 0;
+  if (s.ema_warm_up == 0) return s.ema;
+  return fminf(s.ema, static_cast<float>(1 - pow(static_cast<double>(update), -2.0 / 3)));
+}
+
 __device__ inline Rates make_rates(const UpdateSegment& s, std::int64_t segment,
                                    const SegmentScales& scales, const StepScalars& scalars,
                                    const StepState& state) {
@@ -57,8 +64,7 @@ __device__ inline Rates make_rates(const UpdateSegment& s, std::int64_t segment,
     rates.mean = bias_correction(s.beta_1, update);
     rates.square = bias_correction(s.beta_2, update);
   }
-  // Keras starts the average as the weights after the first update.
-  rates.ema = update == 1 ? 0.0f : s.ema;
+  rates.ema = average_momentum(s, update);
   rates.unscale = 1.0f / state.gradients_scale;
   rates.clip_scale = scales.clip != nullptr ? scales.clip[segment] : 1.0f;
   return rates;
