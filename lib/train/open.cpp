@@ -301,8 +301,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
     data.sample_weight = true;
   }
   if (mixes) {
-    data.train =
-        data::mix_samples(std::move(data.train), config.data.train.augment, width, config.seed);
+    data.train = data::mix_samples(std::move(data.train), config.data.train.augment, width,
+                                   config.seed, config.data.repeats);
   }
   return data;
 }

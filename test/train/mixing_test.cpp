@@ -1,6 +1,7 @@
 // Mixed samples from the config to the loss of a training step.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <tuple>
@@ -33,10 +34,14 @@ double softmax_loss(const float* logits, const float* shares, std::int64_t n) {
   return loss;
 }
 
-double binary_loss(const float* logit, const float* share, std::int64_t) {
-  const double p = 1 / (1 + std::exp(-static_cast<double>(*logit)));
-  const double t = static_cast<double>(*share);
-  return -t * std::log(p) - (1 - t) * std::log(1 - p);
+double binary_loss(const float* logits, const float* shares, std::int64_t n) {
+  double loss = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double p = 1 / (1 + std::exp(-static_cast<double>(logits[i])));
+    const double t = static_cast<double>(shares[i]);
+    loss += -t * std::log(p) - (1 - t) * std::log(1 - p);
+  }
+  return loss / static_cast<double>(n);
 }
 
 // One training step, and an evaluation of the test split by the same engine.
@@ -91,6 +96,26 @@ TEST_CASE("mixup: a training step takes shares of classes, and an evaluation tak
         softmax_loss);
   check(build_config("loss: binary_cross_entropy, layers: [flatten, dense: 1]", 2, "mixup: 2"),
         binary_loss);
+  check(build_config("loss: binary_cross_entropy, layers: [flatten, dense: 3]", 3, "mixup, cutmix"),
+        binary_loss);
+}
+
+TEST_CASE("mixup: epochs of a config count all repeats of its samples") {
+  config::Config config = build_config("layers: [flatten, dense: 3]", 3, "mixup: {epochs: 2}");
+  config.data.repeats = 3;
+  const data::Datasets data = train::open_training_data(config);
+  const auto count_mixed = [&](std::int64_t epoch) {
+    std::vector<std::byte> image(data.train->spec().image_bytes());
+    std::vector<float> row(3);
+    int mixed = 0;
+    for (std::int64_t i = 0; i < data.train->size(); ++i) {
+      data.train->get(i, epoch, image.data(), row.data());
+      mixed += *std::max_element(row.begin(), row.end()) < 1 ? 1 : 0;
+    }
+    return mixed;
+  };
+  CHECK(count_mixed(5) > 3);
+  CHECK(count_mixed(6) == 0);
 }
 
 namespace {

@@ -124,13 +124,17 @@ static void fields(FieldVisitor& v, RandomErasing& s) {
   v("value", s.value, "Value of the erased pixels, 0 to 255.", within(0, 255));
 }
 
-static void fields(FieldVisitor& v, MixUp& s) {
+// MixUp and CutMix have these keys.
+template <class M>
+static void mixing_fields(FieldVisitor& v, M& s) {
   v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0).shorthand());
+  v("epochs", s.epochs,
+    "Epochs after which it ends (timm's mixup_off_epoch); it lasts when left out.", within(1, 1e6));
 }
 
-static void fields(FieldVisitor& v, CutMix& s) {
-  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0).shorthand());
-}
+static void fields(FieldVisitor& v, MixUp& s) { mixing_fields(v, s); }
+
+static void fields(FieldVisitor& v, CutMix& s) { mixing_fields(v, s); }
 
 void fields(FieldVisitor& v, Augmentation& s) {
   v.definition("augmentation");

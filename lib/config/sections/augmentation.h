@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -91,10 +92,12 @@ struct RandomErasing {
 // MixUp and CutMix mix images and labels with those of another training sample. They must be the
 // last entries; of several, one is drawn for each sample.
 struct MixUp {
-  double alpha = 1;  // the share of the sample itself is Beta(alpha, alpha)
+  double alpha = 1;                         // the share of the sample itself is Beta(alpha, alpha)
+  std::optional<std::int64_t> epochs = {};  // the first ones, after which it ends; all if not set
 };
 struct CutMix {
   double alpha = 1;  // the area of the other image's rectangle is 1 - Beta(alpha, alpha)
+  std::optional<std::int64_t> epochs = {};  // as in MixUp
 };
 using AugmentationKind =
     std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <ranges>
 
 #include "base/error.h"
 
@@ -32,9 +34,20 @@ double draw_log_gamma(double alpha, Random& random) {
   }
 }
 
+// Calls `use` with the config::MixUp or config::CutMix of an entry.
+template <class Entry, class Use>
+auto with_mixing(Entry& entry, const Use& use) {
+  auto* const cut = std::get_if<config::CutMix>(&entry.kind);
+  return cut != nullptr ? use(*cut) : use(std::get<config::MixUp>(entry.kind));
+}
+
 double find_alpha(const config::Augmentation& entry) {
-  const auto* cut = std::get_if<config::CutMix>(&entry.kind);
-  return cut != nullptr ? cut->alpha : std::get<config::MixUp>(entry.kind).alpha;
+  return with_mixing(entry, [](const auto& mixing) { return mixing.alpha; });
+}
+
+bool is_active(const config::Augmentation& entry, std::int64_t epoch) {
+  return with_mixing(entry,
+                     [=](const auto& mixing) { return !mixing.epochs || epoch < *mixing.epochs; });
 }
 
 // Draws a side of the rectangle around a random centre, cut off at the edges of the image.
@@ -99,8 +112,9 @@ class MixedDataset final : public Dataset {
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
     const std::span row(static_cast<float*>(label), spec_.label_width);
     read(index, epoch, image, row);
-    if (epoch == kNoEpoch || mixing_.empty()) return;
+    if (epoch == kNoEpoch) return;
     const Mixture mixture = draw_mixture(mixing_, seed_, epoch, index, size(), spec_.image_shape);
+    if (!mixture.mixes) return;
     thread_local std::vector<std::uint8_t> other;
     thread_local std::vector<float> other_row;
     other.resize(spec_.image_bytes());
@@ -125,6 +139,9 @@ class MixedDataset final : public Dataset {
     for (const config::Augmentation& entry : mixing_) {
       const bool cut = std::holds_alternative<config::CutMix>(entry.kind);
       text += concat(", ", cut ? "cutmix " : "mixup ", find_alpha(entry));
+      with_mixing(entry, [&](const auto& mixing) {
+        if (mixing.epochs) text += concat(" before epoch ", *mixing.epochs);
+      });
     }
     return text;
   }
@@ -169,6 +186,11 @@ double draw_beta(double alpha, Random& random) {
 Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint64_t seed,
                      std::int64_t epoch, std::int64_t index, std::int64_t size,
                      const Shape& image) {
+  auto active = mixing | std::views::filter([=](const config::Augmentation& entry) {
+                  return is_active(entry, epoch);
+                });
+  const auto count = static_cast<std::uint64_t>(std::ranges::distance(active));
+  if (count == 0) return {index, 1, false};
   Random random(seed, Stream::kMix, static_cast<std::uint64_t>(epoch),
                 static_cast<std::uint64_t>(index));
   Mixture mixture;
@@ -177,7 +199,8 @@ Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint6
     const std::uint64_t further = 1 + random.below(static_cast<std::uint64_t>(size - 1));
     mixture.partner = (index + static_cast<std::int64_t>(further)) % size;
   }
-  const config::Augmentation& entry = mixing[random.below(mixing.size())];
+  const config::Augmentation& entry =
+      *std::next(active.begin(), static_cast<std::ptrdiff_t>(random.below(count)));
   mixture.share = draw_beta(find_alpha(entry), random);
   mixture.cut = std::holds_alternative<config::CutMix>(entry.kind);
   if (!mixture.cut) return mixture;
@@ -192,9 +215,15 @@ Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint6
 
 std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
                                      const std::vector<config::Augmentation>& augment,
-                                     std::int64_t label_width, std::uint64_t seed) {
+                                     std::int64_t label_width, std::uint64_t seed,
+                                     std::int64_t repeats) {
   std::vector<config::Augmentation> mixing;
   std::copy_if(augment.begin(), augment.end(), std::back_inserter(mixing), config::is_mixing);
+  for (config::Augmentation& entry : mixing) {
+    with_mixing(entry, [=](auto& each) {
+      if (each.epochs) *each.epochs *= repeats;
+    });
+  }
   return std::make_unique<MixedDataset>(std::move(dataset), std::move(mixing), label_width, seed);
 }
 

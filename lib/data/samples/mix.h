@@ -30,12 +30,13 @@ namespace trainer::data {
 struct Mixture {
   std::int64_t partner = 0;  // another sample, unless the split has only one
   double share = 1;          // share of the sample itself in its label; for mixup in its pixels too
+  bool mixes = true;         // false if all entries have ended before the epoch
   bool cut = false;          // cutmix: this rectangle is from the image of the partner
   std::int64_t top = 0, left = 0, height = 0, width = 0;
 };
 
-// Draws the mixture of sample `index` of `size` samples. `mixing` must not be empty; `image` is
-// [height, width, channels].
+// Draws the mixture of sample `index` of `size` samples from the entries that have not ended before
+// `epoch`. `image` is [height, width, channels].
 Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint64_t seed,
                      std::int64_t epoch, std::int64_t index, std::int64_t size, const Shape& image);
 
@@ -47,10 +48,12 @@ double draw_beta(double alpha, Random& random);
 // class, or with a width of 1 the share of class 1. Targets that are floats already are averaged,
 // a target that is NaN in one of both stays NaN, and those of weigh_samples() are averaged by share
 // times weight, so that the loss is the weighted sum of the losses of both samples. Without an
-// epoch, or without such entries, images are not mixed.
+// epoch, or without such entries, images are not mixed. `repeats`: the epochs of Dataset::get() in
+// an epoch of the config, after some of which an entry may end.
 std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
                                      const std::vector<config::Augmentation>& augment,
-                                     std::int64_t label_width, std::uint64_t seed);
+                                     std::int64_t label_width, std::uint64_t seed,
+                                     std::int64_t repeats = 1);
 
 // Writes the row of a class: 1 at its place and 0 elsewhere, or with a width of 1 the share of
 // class 1.

@@ -259,6 +259,32 @@ TEST_CASE("draw_mixture: partners, kinds and shares are uniform") {
   CHECK(draw_mixture(kMixUp, 1, 0, 0, 1, {1, 1, 1}).partner == 0);
 }
 
+TEST_CASE("mixup and cutmix end after their epochs") {
+  const Mixing ending{{config::MixUp{0.4, 2}, {}}, {config::CutMix{1, 4}, {}}};
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    const Mixing& expected = epoch < 2 ? kBoth : kCutMix;
+    for (std::int64_t index = 0; index < kSize; ++index) {
+      const Mixture mixture = draw(ending, epoch, index);
+      CHECK(mixture.mixes == (epoch < 4));
+      if (epoch >= 4) continue;
+      const Mixture other = draw(expected, epoch, index);
+      CHECK(mixture.cut == other.cut);
+      CHECK(mixture.partner == other.partner);
+      CHECK(mixture.share == other.share);
+    }
+  }
+}
+
+TEST_CASE("mixed samples: an epoch with repeats counts once, and later samples are unchanged") {
+  const auto mixed = mix_samples(bytes_set(), {{config::MixUp{0.4, 2}, {}}}, kClasses, 9, 3);
+  const auto plain = mix_samples(bytes_set(), {}, kClasses, 9);
+  for (std::int64_t index = 0; index < kSize; ++index) {
+    CHECK(read_sample(*mixed, index, 5) != read_sample(*plain, index, 5));
+    CHECK(read_sample(*mixed, index, 6) == read_sample(*plain, index, 6));
+  }
+  CHECK(mixed->fingerprint() == plain->fingerprint() + ", mixup 0.4 before epoch 6");
+}
+
 TEST_CASE("mixed samples are a function of seed, epoch and index") {
   const auto mixed = mix_samples(bytes_set(), kBoth, kClasses, 9);
   const auto all = read(*mixed, 3, 0);
