@@ -148,8 +148,8 @@ def long_rows(data):
         Row("timm_efficientnet_b0", 0.75, [
             f"data.path={two}", "model.head[2].dense.units=2", "train.precision=float32", "optimizer.ema=null",
             "schedule=constant", *size(48), *steps(250, 16)], split="train"),
-        Row("torchvision_resnet50", 0.75, [
-            f"data.path={two}", "model.layers[4].dense.units=2", "optimizer.ema=null", "schedule=constant",
+        Row("torchvision_resnet50_v2_recipe", 0.75, [
+            f"data.path={two}", "model.head[1].dense.units=2", "optimizer.ema=null", "schedule=constant",
             "optimizer.sgd.learning_rate=0.02", "data.train.augment=[random_flip_horizontal]",
             *size(48), *steps(250, 16)], split="train"),
     ]
@@ -169,6 +169,10 @@ def full_rows(data):
             f"data={{format: image_folder, train: {{path: {cifar / 'train.zip'}}}, "
             f"test: {{path: {cifar / 'test.zip'}}}}}",
             "train.epochs=20", "schedule.milestones.at=[12 epochs, 17 epochs]"])),
+        (cifar, Row("cifar_resnet20_th", 0.8, [
+            f"data={{format: image_folder, train: {{path: {cifar / 'train.zip'}}}, "
+            f"test: {{path: {cifar / 'test.zip'}}}}}",
+            f"model.weights={SHARED / 'weights/cifar10_resnet20.th'}", "train.epochs=1"])),
         # Two classes of another pathology: the model and head of cats and dogs.
         (xrays, Row("chest_xray", 0.8, [
             f"data.train.path={xrays / 'train'}", f"data.validation.path={xrays / 'test'}",
