@@ -138,11 +138,14 @@ TEST_CASE("new takes the weights of the network that suits a CPU from those of s
   const Folder folder;
   const Path weights = folder.work / "weights";
   std::filesystem::create_directories(weights);
+  // VGG16 and ResNet152 have more operations than the CPU is to compute; the fewest are taken then.
   const std::pair<const char*, const char*> files[] = {
       {"vgg16", "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5"},
+      {"resnet152", "resnet152_weights_tf_dim_ordering_tf_kernels_notop.h5"},
+      {"mobilenet_v2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"},
       {"resnet50", "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5"},
       {"efficientnet_b0", "efficientnetb0_notop.h5"},
-      {"mobilenet_v2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"}};
+      {"efficientnet_b0", "densenet121_weights_tf_dim_ordering_tf_kernels_notop.h5"}};
   for (const auto& [name, file] : files) {
     CAPTURE(name);
     std::ofstream(weights / file) << "not read";
@@ -150,6 +153,25 @@ TEST_CASE("new takes the weights of the network that suits a CPU from those of s
     REQUIRE(folder.create(folder.photos).code == 0);
     CHECK(contains(read_text_file(folder.config), concat("    name: ", name, "  #")));
   }
+}
+
+TEST_CASE("new takes the class token of DINOv2's weights in the cache of the hub") {
+  const Folder folder;
+  const Path repository =
+      folder.work / "home/.cache/huggingface/hub/models--timm--vit_small_patch14_dinov2.lvd142m";
+  std::filesystem::create_directories(repository / "snapshots/abc");
+  std::filesystem::create_directories(repository / "refs");
+  std::ofstream(repository / "refs/main") << "abc";
+  std::ofstream(repository / "snapshots/abc/model.safetensors") << "not read";
+  REQUIRE(folder.create(folder.photos).code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(contains(text, "input: [224, 224, 3]"));
+  CHECK(contains(text, "weights: timm/vit_small_patch14_dinov2.lvd142m\n    pooling: token"));
+  CHECK(contains(text, "  head:\n    - dropout: 0.2\n"));
+  const Result valid =
+      run({"plan", folder.config, "--set", "model.backbone.weights=''"}, {{"WEIGHTS_DIR", ""}});
+  INFO(valid.err);
+  CHECK(valid.code == 0);
 }
 
 TEST_CASE("new --backbone takes the given backbone, and fails without its weights") {

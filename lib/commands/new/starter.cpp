@@ -9,9 +9,11 @@
 #include "base/formats/table.h"
 #include "base/process/shell.h"
 #include "base/text.h"
+#include "commands/new/backbone_choice.h"
 #include "config/hints.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
+#include "config/weight_names.h"
 #include "data/check.h"
 #include "data/class_names.h"
 #include "data/image_size.h"
@@ -143,20 +145,27 @@ std::int64_t batch_size(std::int64_t samples) {
 }
 
 std::string backbone_model(const ImageSource& images, const FoundWeights& weights, bool is_wanted) {
+  const bool has_token =
+      config::has_class_token(*parse_enum<config::Backbone::Name>(weights.backbone));
   return concat(
       "model:\n  input: [", weights.image_side, ", ", weights.image_side,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
       weights.backbone,
       is_wanted ? "" : "  # its weights were found; `trainer new --backbone NAME` takes another",
-      "\n    weights: ", config::to_yaml(weights.file.string()),
+      "\n    weights: ",
+      weights.name.empty() ? config::to_yaml(weights.file.string()) : weights.name,
+      has_token ? "\n    pooling: token  # the class token" : "",
       "\n    # Frozen layers are computed once per image and their output is kept. To train the "
       "last\n"
       "    # ones too, which takes longer and may be more accurate: freeze: \"[:-20]\", with a\n"
       "    # learning rate of 1e-4.\n"
-      "    freeze: all\n"
-      "    batch_norm: eval  # statistics of small batches would spoil those of the weights\n"
-      "  head:\n    - global_average_pool\n    - dropout: 0.2\n    - dense: {units: ",
-      images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
+      "    freeze: all\n",
+      has_token
+          ? "  head:\n"
+          : "    batch_norm: eval  # statistics of small batches would spoil those of the weights\n"
+            "  head:\n    - global_average_pool\n",
+      "    - dropout: 0.2\n    - dense: {units: ", images.classes.size(),
+      "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 
 // Returns the line of a convolution with batch norm. The momentum of 0.9 makes the statistics of
@@ -339,46 +348,21 @@ Path folder_beside(const Path& data) {
   return (folder / "weights").lexically_normal();
 }
 
-// Returns the backbones of which `imagenet` names weights in the order in which these are taken:
-// MobileNetV2, or on a GPU ResNet50, and then by the operations per image.
-std::vector<config::Backbone::Name> list_backbones(bool on_cpu) {
-  using enum config::Backbone::Name;
-  std::vector<config::Backbone::Name> names{kMobileNetV2,
-                                            kMobileNetV3Small,
-                                            kMobileNetV3Large,
-                                            kEfficientNetB0,
-                                            kRegNetY400MF,
-                                            kEfficientNetB1,
-                                            kEfficientNetV2B0,
-                                            kRegNetY800MF,
-                                            kEfficientNetB2,
-                                            kEfficientNetV2B1,
-                                            kRegNetY1600MF,
-                                            kEfficientNetV2B2,
-                                            kResNet18,
-                                            kEfficientNetB3,
-                                            kEfficientNetV2B3,
-                                            kDenseNet121,
-                                            kRegNetY3200MF,
-                                            kResNet34,
-                                            kResNet50,
-                                            kResNeXt50,
-                                            kConvNeXtTiny,
-                                            kEfficientNetB4,
-                                            kResNet101,
-                                            kXception,
-                                            kRegNetY8GF,
-                                            kEfficientNetV2S,
-                                            kConvNeXtSmall,
-                                            kWideResNet50,
-                                            kResNet152,
-                                            kConvNeXtBase,
-                                            kVgg16};
-  if (!on_cpu) {
-    const auto first = std::ranges::find(names, kResNet50);
-    std::rotate(names.begin(), first, first + 1);
+// Sets the name and the file of published weights of a backbone; returns false if none has a file.
+bool find_published_weights(config::Backbone::Name backbone, const config::Environment& environment,
+                            FoundWeights& weights) {
+  for (const config::WeightRow& row : config::weight_table()) {
+    if (row.backbone != backbone) continue;
+    const std::string file =
+        config::find_named_file(*config::parse_weight_name(row.name), environment);
+    if (file.empty()) continue;
+    weights.name = row.name;
+    weights.file = file;
+    // DINOv2's weights are for 518 pixels, which take six times the operations of 224.
+    if (row.side > 0) weights.image_side = std::min(row.side, weights.image_side);
+    return true;
   }
-  return names;
+  return false;
 }
 
 FoundWeights find_wanted_weights(const Path& beside, const config::Environment& environment,
@@ -448,18 +432,20 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
   if (std::ranges::find(weights.searched, beside) == weights.searched.end()) {
     weights.searched.push_back(beside);
   }
-  for (const config::Backbone::Name name : list_backbones(on_cpu)) {
+  for (const config::Backbone::Name name : list_backbones_by_accuracy(on_cpu)) {
     config::Backbone backbone;
     backbone.name = name;
     const std::string file = config::imagenet_weight_file(backbone);
+    weights.backbone = spell(name);
+    weights.image_side = config::default_image_side(name);
     for (const Path& folder : weights.searched) {
-      if (!path_exists(folder / file)) continue;
-      weights.backbone = spell(name);
-      weights.image_side = config::default_image_side(name);
+      if (file.empty() || !path_exists(folder / file)) continue;
       weights.file = folder / file;
       return weights;
     }
+    if (find_published_weights(name, environment, weights)) return weights;
   }
+  weights.backbone.clear();
   return weights;
 }
 

@@ -38,16 +38,18 @@ ImageSource look_at(const Path& source, const config::Csv& csv = {});
 // Sets data.group_by. Throws ConfigError for a wrong pattern, and if no training image has a group.
 void set_groups(ImageSource& images, const std::string& group_by);
 
-// A file of Keras's weights for a backbone; the name is empty when none was found.
+// A file of weights for a backbone, which is empty when none was found.
 struct FoundWeights {
   std::string backbone;
+  std::string name = {};  // timm/vit_small_patch16_224.augreg_in21k_ft_in1k; "" for a Keras file
   std::int64_t image_side = 0;  // the height and width of the images that it was trained on
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
 };
-// Looks in config::weight_folders() and in weights beside the data for those of any backbone; on
-// the CPU MobileNetV2 comes first, on a GPU ResNet50, and then the networks of fewer operations.
-// Those of `wanted` are looked for where config::find_imagenet_weights() does and beside the data.
+// Looks for weights of any backbone, in the order of list_backbones_by_accuracy(): for those of
+// `imagenet` in config::weight_folders() and in weights beside the data, and for those of
+// config::weight_table() where config::find_named_file() does. Those of `wanted` are looked for
+// where config::find_imagenet_weights() does and beside the data.
 // Throws DataError, saying how to get it, when a wanted file is in none of them.
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted = {});
