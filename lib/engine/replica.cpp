@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 
+#include "base/numbers/half.h"
 #include "base/numbers/seconds.h"
 #include "base/numbers/sum_tree.h"
 #include "engine/compile_options.h"
@@ -19,6 +21,19 @@ constexpr int kLosses = 1, kRanks = 2, kPenalty = 3;
 
 std::int64_t bytes_per_sample(const graph::Value& value) {
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+}
+
+// Converts the numbers of this type at the start of the memory to float32, in place. The last layer
+// gives logits of the type of activations unless it is dense (compile::logits_precision()).
+void widen(std::span<float> numbers, DType type) {
+  if (type == DType::kFloat32) return;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(numbers.data());
+  // From the end, so that no number is overwritten before it is read.
+  for (std::size_t i = numbers.size(); i-- > 0;) {
+    std::uint16_t bits;
+    std::memcpy(&bits, bytes + i * sizeof bits, sizeof bits);
+    numbers[i] = type == DType::kBFloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
+  }
 }
 
 }  // namespace
@@ -125,6 +140,7 @@ void Replica::build() {
   rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
   const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
+  output_type_ = evaluation[evaluation.outputs[0]].type;
   input_bytes_ = bytes_per_sample(rest_[rest_.inputs[0]]);
   if (!prediction_) label_bytes_ = bytes_per_sample(evaluation[evaluation.inputs[1]]);
   evaluation_prefix_.reset();
@@ -286,6 +302,7 @@ void Replica::evaluate(const HostBatch& batch, std::int64_t all_samples, std::sp
     if (!prediction_) stream_->download(losses.data(), outputs[1], losses.size_bytes());
   }
   stream_->synchronize();
+  widen(logits, output_type_);
 }
 
 void Replica::read_features(std::int64_t samples, void* to) {

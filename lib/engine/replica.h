@@ -194,6 +194,7 @@ class Replica {
   std::string no_prefix_;
   std::set<std::string> without_gradient_;
   bool prediction_ = false, has_penalty_ = false;
+  DType output_type_ = DType::kFloat32;
   std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
   std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
   // The most samples of a call: more than batch_ where the micro-batches of ordered sums do not

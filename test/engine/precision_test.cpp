@@ -1,4 +1,5 @@
-// train.precision on its way to the products: TF32 rounds what they read, float32 does not.
+// train.precision on its way to the products, TF32 rounds what they read and float32 does not; and
+// on the way of the logits to the host.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -75,6 +76,24 @@ TEST_CASE(
     const double moved = distance(logits(*rounded), expected);
     CHECK(moved > 1e-6);
     CHECK(moved < 4e-3);
+  }
+}
+
+TEST_CASE("precision: logits of a last layer of any kind are read in the type that it gives") {
+  const std::string convolution = "conv: {filters: 3, padding: same}";
+  for (const std::string& last :
+       {convolution + ", global_average_pool", convolution + ", global_max_pool, activation: tanh",
+        std::string("flatten, dense: 3")}) {
+    CAPTURE(last);
+    const std::string model = concat("{layers: [conv: {filters: 16, padding: same}, ", last, "]}");
+    const std::vector<float> expected = logits(*make(model, config::Precision::kFloat32));
+    for (const auto precision : {config::Precision::kBFloat16, config::Precision::kFloat16}) {
+      const bool wide = precision == config::Precision::kBFloat16;
+      if (!test::open_test_backend()->supports(wide ? DType::kBFloat16 : DType::kFloat16)) continue;
+      const double moved = distance(logits(*make(model, precision)), expected);
+      CHECK(moved > 0);
+      CHECK(moved < 0.05);
+    }
   }
 }
 
