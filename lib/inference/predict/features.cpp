@@ -17,7 +17,7 @@ std::span<const std::uint8_t> view_bytes(std::span<const T> values) {
 }
 
 FeatureEngine make_engine(const model::FeatureModel& model, const OpenedModel& opened) {
-  // Rows of features are float32, and only a dense layer gives that in bfloat16 and float16.
+  // In float32, so that features are exact and have the type of the logits that they may follow.
   config::Config config = opened.config;
   if (config.train.precision != config::Precision::kTf32) {
     config.train.precision = config::Precision::kFloat32;
