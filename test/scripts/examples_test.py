@@ -113,8 +113,11 @@ train: {epochs: 1, batch_size: 4}
 
 
 FLOWERS = """model: {backbone: {name: regnet_y_400mf, variant: timm}, head: [global_average_pool, dense: 3]}
-data: {format: synthetic, synthetic: {shape: [32, 32, 3], classes: 3, train_samples: 4, test_samples: 2}}
-train: {epochs: 1, batch_size: 4}
+data:
+  format: synthetic
+  synthetic: {shape: [32, 32, 3], classes: 3, train_samples: 80, test_samples: 2}
+  validation_split: 0.25
+train: {epochs: 1, batch_size: 20}
 run: {dir: runs/flowers}
 """
 
@@ -141,6 +144,7 @@ class Examples(unittest.TestCase):
         (state / "list.csv").write_text("".join(f"{file.relative_to(state)},{file.parent.name}\n" for file in files))
         pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
         shutil.copytree(state / "new_photos/left", state / "new")
+        shutil.copytree(state / "new", state / "other_photos")
         for name in ("photos", "pets"):
             shutil.make_archive(state / name, "zip", state, "photos")
         shutil.make_archive(state / "new_photos", "zip", state, "new_photos")
