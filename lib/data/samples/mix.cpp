@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <ranges>
 
 #include "base/error.h"
 
@@ -186,10 +185,8 @@ double draw_beta(double alpha, Random& random) {
 Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint64_t seed,
                      std::int64_t epoch, std::int64_t index, std::int64_t size,
                      const Shape& image) {
-  auto active = mixing | std::views::filter([=](const config::Augmentation& entry) {
-                  return is_active(entry, epoch);
-                });
-  const auto count = static_cast<std::uint64_t>(std::ranges::distance(active));
+  const auto active = [=](const config::Augmentation& entry) { return is_active(entry, epoch); };
+  const auto count = static_cast<std::uint64_t>(std::ranges::count_if(mixing, active));
   if (count == 0) return {index, 1, false};
   Random random(seed, Stream::kMix, static_cast<std::uint64_t>(epoch),
                 static_cast<std::uint64_t>(index));
@@ -199,8 +196,11 @@ Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint6
     const std::uint64_t further = 1 + random.below(static_cast<std::uint64_t>(size - 1));
     mixture.partner = (index + static_cast<std::int64_t>(further)) % size;
   }
-  const config::Augmentation& entry =
-      *std::next(active.begin(), static_cast<std::ptrdiff_t>(random.below(count)));
+  auto drawn = std::ranges::find_if(mixing, active);
+  for (std::uint64_t left = random.below(count); left > 0; --left) {
+    drawn = std::find_if(drawn + 1, mixing.end(), active);
+  }
+  const config::Augmentation& entry = *drawn;
   mixture.share = draw_beta(find_alpha(entry), random);
   mixture.cut = std::holds_alternative<config::CutMix>(entry.kind);
   if (!mixture.cut) return mixture;
