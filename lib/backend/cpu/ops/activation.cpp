@@ -7,12 +7,11 @@
 namespace trainer::backend::cpu {
 namespace {
 
-using ActivationKind = graph::Activation::Kind;
 using dnnl::prop_kind;
 using simd::ActivationKernels;
 
 bool has_own_kernel(ActivationKind kind) {
-  using enum graph::Activation::Kind;
+  using enum ActivationKind;
   return kind == kHardSigmoid || kind == kHardSwish || kind == kSelu || kind == kSwish ||
          kind == kGelu;
 }
@@ -20,7 +19,7 @@ bool has_own_kernel(ActivationKind kind) {
 template <class T>
 const typename ActivationKernels<T>::Kind& find(const ActivationKernels<T>& kernels,
                                                 ActivationKind kind) {
-  using enum graph::Activation::Kind;
+  using enum ActivationKind;
   if (kind == kHardSigmoid) return kernels.hard_sigmoid;
   if (kind == kHardSwish) return kernels.hard_swish;
   if (kind == kSelu) return kernels.selu;
