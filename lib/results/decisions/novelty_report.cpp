@@ -187,6 +187,7 @@ NovelCounts cross_fit_novelty(std::span<const ScoredImage> images, double allowe
         others.push_back(image.distance);
       }
     }
+    if (std::ssize(others) < min_novelty_samples(allowed)) continue;
     const NovelCounts counts = count_novel(own, find_novelty_limit(std::move(others), allowed));
     all.samples += counts.samples;
     all.novel += counts.novel;

@@ -74,7 +74,7 @@ double find_novelty_limit(std::vector<double> distances, double allowed);
 std::int64_t min_novelty_samples(double allowed);
 
 // Counts the images that are novel by the limits of the other nine tenths of the images. All images
-// of a group are in one tenth.
+// of a group are in one tenth. Tenths without enough other images for a limit are not counted.
 NovelCounts cross_fit_novelty(std::span<const ScoredImage> images, double allowed);
 
 // Sets what the report has about images: the limit, the false alarms of `validation` and, unless

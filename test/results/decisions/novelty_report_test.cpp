@@ -62,6 +62,14 @@ TEST_CASE("cross_fit_novelty judges each tenth by the limit of the others") {
   CHECK(counts.novel == expected);
 }
 
+TEST_CASE("cross_fit_novelty does not count images that too few others have a limit for") {
+  // Without a limit, no image would be novel, and the rate of false alarms would be 0.
+  CHECK(cross_fit_novelty(make_images(count_up(20)), 0.05).samples == 0);
+  // One tenth has 3 of 21 images, which leaves 18 others; the limit needs 19.
+  CHECK(cross_fit_novelty(make_images(count_up(21)), 0.05).samples == 18);
+  CHECK(cross_fit_novelty(make_images(count_up(22)), 0.05).samples == 22);
+}
+
 TEST_CASE("cross_fit_novelty keeps the images of a group together") {
   // A group of 10 images is far from all others. With one of them in each tenth, the limit would
   // lie among them.
