@@ -31,6 +31,20 @@ bool needs_plain_layout(const graph::Activation& activation) {
   return activation.kind == ActivationKind::kHardSigmoid;
 }
 
+// Adds an instruction that calls run(kernels, at, count) for parts of operands like this one:
+// at(operand) is where the part of an operand begins.
+template <class Run>
+void emit_own(Lowering& l, ActivationKind kind, const Operand& operand, const Run& run) {
+  const std::int64_t elements = l.padded_elements(operand.shape, operand.layout);
+  emit_kernels<ActivationKernels>(
+      l, operand.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
+        over_parts(c, elements, [&](std::int64_t first, std::int64_t count, int) {
+          const auto at = [&](const Operand& each) { return c.at<T>(each.buffer) + first; };
+          run(find(kernels, kind), at, count);
+        });
+      });
+}
+
 dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
                                               dnnl::algorithm algorithm,
                                               const DnnlEltwise& eltwise) {
@@ -46,16 +60,11 @@ dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
 // lib/decisions/backend.md#the-update-checks-what-activations-hide.
 void activate(Lowering& l, const graph::Activation& activation, const Operand& x,
               const Operand& y) {
-  const ActivationKind kind = activation.kind;
-  if (has_own_kernel(kind)) {
-    const std::int64_t elements = l.padded_elements(x.shape, x.layout);
-    return emit_kernels<ActivationKernels>(
-        l, x.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
-          over_parts(c, elements, [&](std::int64_t first, std::int64_t count, int) {
-            find(kernels, kind)
-                .forward(c.at<T>(x.buffer) + first, c.at<T>(y.buffer) + first, count);
-          });
-        });
+  if (has_own_kernel(activation.kind)) {
+    return emit_own(l, activation.kind, x,
+                    [=](const auto& kernels, const auto& at, std::int64_t count) {
+                      kernels.forward(at(x), at(y), count);
+                    });
   }
   const dnnl::memory::desc desc = dnnl_desc(x, l);
   const DnnlEltwise eltwise = dnnl_eltwise(activation);
@@ -66,17 +75,11 @@ void activate(Lowering& l, const graph::Activation& activation, const Operand& x
 
 void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
                        const Operand& dy, const Operand& dx) {
-  const ActivationKind kind = activation.kind;
-  if (has_own_kernel(kind)) {
-    const std::int64_t elements = l.padded_elements(dy.shape, dy.layout);
-    return emit_kernels<ActivationKernels>(
-        l, dy.type, [=]<class T>(const CallContext& c, const ActivationKernels<T>& kernels) {
-          over_parts(c, elements, [&](std::int64_t first, std::int64_t count, int) {
-            find(kernels, kind)
-                .backward(c.at<T>(saved.buffer) + first, c.at<T>(dy.buffer) + first,
-                          c.at<T>(dx.buffer) + first, count);
-          });
-        });
+  if (has_own_kernel(activation.kind)) {
+    return emit_own(l, activation.kind, dy,
+                    [=](const auto& kernels, const auto& at, std::int64_t count) {
+                      kernels.backward(at(saved), at(dy), at(dx), count);
+                    });
   }
   const bool from_output = activation.differentiable_from_output();
   const DnnlEltwise eltwise = dnnl_eltwise(activation);
