@@ -114,11 +114,13 @@ TEST_CASE(
   // evaluation would give the chief a full state that no checkpoint has.
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
-optimizer: {adam: {learning_rate: 0.002}, accumulate: 2, ema: 0.9, ema_warm_up: true, global_clip_norm: 0.5}
+optimizer:
+  {adam: {learning_rate: 0.002}, accumulate: 2, ema: 0.9, ema_warm_up: true, global_clip_norm: 0.5}
 schedule: {cosine: {}, warm_up: {over: 5 steps}}
 train: {epochs: 40, batch_size: 32}
 parallel: {strategy: parameter_server, timeout: 20 seconds}
-run: {checkpoint_every: 7 steps, evaluate_every: 40 epochs, log_every: 1 steps, summary_every: 1 steps}
+run:
+  {checkpoint_every: 7 steps, evaluate_every: 40 epochs, log_every: 1 steps, summary_every: 1 steps}
 )"));
   const Result whole = run(chief(config, work / "whole"));
   INFO(whole.err);
