@@ -149,8 +149,7 @@ std::string backbone_model(const ImageSource& images, const FoundWeights& weight
       config::has_class_token(*parse_enum<config::Backbone::Name>(weights.backbone));
   return concat(
       "model:\n  input: [", weights.image_side, ", ", weights.image_side,
-      ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
-      weights.backbone,
+      ", 3]  # height, width, channels\n  backbone:\n    name: ", weights.backbone,
       is_wanted ? "" : "  # its weights were found; `trainer new --backbone NAME` takes another",
       "\n    weights: ",
       weights.name.empty() ? config::to_yaml(weights.file.string()) : weights.name,

@@ -42,7 +42,7 @@ void set_groups(ImageSource& images, const std::string& group_by);
 struct FoundWeights {
   std::string backbone;
   std::string name = {};  // timm/vit_small_patch16_224.augreg_in21k_ft_in1k; "" for a Keras file
-  std::int64_t image_side = 0;  // the height and width of the images that it was trained on
+  std::int64_t image_side = 0;  // the height and width that images get
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
 };
