@@ -71,10 +71,10 @@ check_tsan() {
   left_out+="on the reference backend)|backend: ?Executable: a batch of more samples|data: ?decode_plain: real)"
   configure tsan
   mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')
-  build tsan test_base test_cluster test_data test_backend test_engine test_train "${cuda[@]}"
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_library "${cuda[@]}"
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" \
     run_tests tsan --label-exclude 'e2e|slow|peers' --exclude-regex "$left_out" --tests-regex \
-    '^(base|cluster|data|engine|train|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
+    '^(base|cluster|data|engine|train|library|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
 '^backend:.*(lane|[Bb]atch|runs|calls|update|rank)'
 }
 

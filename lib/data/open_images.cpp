@@ -15,6 +15,7 @@
 #include "data/arrays/npz.h"
 #include "data/arrays/split_arrays.h"
 #include "data/images/image_dataset.h"
+#include "data/images/image_reader.h"
 #include "data/images/listing/csv.h"
 #include "data/images/listing/folders.h"
 #include "data/images/listing/image_list.h"
@@ -85,6 +86,83 @@ class TolerantDataset final : public Dataset {
   mutable std::map<std::int64_t, std::string> reasons_;
 };
 
+// Images of several origins, without labels.
+class GivenImages final : public Dataset {
+ public:
+  GivenImages(const config::Data& data, std::vector<GivenImage> images)
+      : reader_(data), max_pixels_(data.max_pixels), images_(std::move(images)) {
+    spec_.image_shape = {reader_.height(), reader_.width(), reader_.channels()};
+    spec_.in_memory = images_.size() == 1;  // no thread is worth starting
+  }
+  std::int64_t size() const override { return std::ssize(images_); }
+  const DatasetSpec& spec() const override { return spec_; }
+  std::string fingerprint() const override { return concat(size(), " given images"); }
+  std::string describe(std::int64_t index) const override {
+    const auto* path = std::get_if<std::string>(&images_[index]);
+    return path != nullptr ? *path : concat("image ", index);
+  }
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
+    std::memset(label, 0, spec_.label_bytes());
+    auto* out = static_cast<std::uint8_t*>(image);
+    if (const auto* view = std::get_if<PixelView>(&images_[index])) {
+      const Pixels& pixels = copy(*view, describe(index));
+      return reader_.resize(pixels, reader_.fit(pixels.height(), pixels.width()), out);
+    }
+    constexpr auto kScale = ImageReader::Scale::kReduced;
+    const auto* path = std::get_if<std::string>(&images_[index]);
+    const ImageReader::Decoded decoded =
+        path != nullptr ? reader_.decode(find_image(*path).stored(), kScale)
+                        : reader_.decode(std::get<std::span<const std::uint8_t>>(images_[index]),
+                                         describe(index), kScale);
+    reader_.resize(decoded.pixels, decoded.geometry, out);
+  }
+
+ private:
+  // Returns the pixels, grey if the model takes grey images. They are valid until the next call of
+  // the same thread.
+  const Pixels& copy(const PixelView& view, const std::string& name) const {
+    const int channels = reader_.channels();
+    const bool is_to_grey = channels == 1 && view.channels == 3;
+    if (view.channels != channels && !is_to_grey && (channels != 3 || view.channels != 1)) {
+      throw DataError(name, "has ", view.channels, " channels; expected ", channels,
+                      channels == 3 ? ", or 1 of grey pixels" : "",
+                      channels == 1 ? ", or 3 of red, green and blue" : "");
+    }
+    if (view.height < 1 || view.width < 1 || view.height > kMaxImageSide ||
+        view.width > kMaxImageSide || std::int64_t{view.height} * view.width > max_pixels_) {
+      throw DataError(name, "has ", view.height, " x ", view.width,
+                      " pixels; expected at least 1 x 1 and at most ", max_pixels_);
+    }
+    thread_local Pixels pixels;
+    pixels.reset(view.height, view.width, is_to_grey ? 1 : view.channels);
+    std::uint8_t* out = pixels.data();
+    for (int y = 0; y < view.height; ++y) {
+      for (int x = 0; x < view.width; ++x) {
+        const std::uint8_t* in = view.data + y * view.row_stride + x * view.column_stride;
+        const auto value = [&](int channel) { return in[channel * view.channel_stride]; };
+        if (is_to_grey) {
+          *out++ = luma(value(0), value(1), value(2));
+          continue;
+        }
+        for (int channel = 0; channel < view.channels; ++channel) *out++ = value(channel);
+      }
+    }
+    return pixels;
+  }
+
+  ImageReader reader_;
+  std::int64_t max_pixels_;
+  std::vector<GivenImage> images_;
+  DatasetSpec spec_;
+};
+
+Images make_tolerant(std::unique_ptr<Dataset> dataset) {
+  auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));
+  const TolerantDataset* set = tolerant.get();
+  return {std::move(tolerant), false, [set](std::int64_t index) { return set->reason(index); }};
+}
+
 // Returns whether the first bytes of a file are those of arrays and not of one image.
 bool is_array_file(const std::string& path) {
   if (is_zip(path)) {
@@ -146,9 +224,11 @@ Images open_image_files(const config::Data& data, const std::vector<std::string>
   for (const std::string& file : files) list.files.push_back(find_image(file));
   auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false).dataset;
   if (!skip) return {std::move(dataset), false};
-  auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));
-  const TolerantDataset* set = tolerant.get();
-  return {std::move(tolerant), false, [set](std::int64_t index) { return set->reason(index); }};
+  return make_tolerant(std::move(dataset));
+}
+
+Images open_given_images(const config::Data& data, std::vector<GivenImage> images) {
+  return make_tolerant(std::make_unique<GivenImages>(data, std::move(images)));
 }
 
 Images open_images(const std::string& path) {

@@ -1,10 +1,13 @@
 // Opens images for predictions, which need no labels.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "config/config.h"
@@ -41,5 +44,19 @@ std::vector<std::string> list_image_files(const std::string& path, const config:
 // and channels. get() reads the file. If `skip` is true, a damaged file gives zeros and a reason
 // instead of a DataError.
 Images open_image_files(const config::Data& data, const std::vector<std::string>& files, bool skip);
+
+// Pixels of an image in memory. Strides are in bytes and may be negative; `data` is the first
+// channel of the first pixel of the first row.
+struct PixelView {
+  const std::uint8_t* data = nullptr;
+  int height = 0, width = 0, channels = 0;
+  std::ptrdiff_t row_stride = 0, column_stride = 0, channel_stride = 0;
+};
+// The path of an image file, the bytes of one, or pixels.
+using GivenImage = std::variant<std::string, std::span<const std::uint8_t>, PixelView>;
+// Opens images as open_image_files() does with `skip`. Pixels are resized as those of a file are;
+// grey ones also for models of colour, and colour also for grey. What is in memory must outlive the
+// result.
+Images open_given_images(const config::Data& data, std::vector<GivenImage> images);
 
 }  // namespace trainer::data

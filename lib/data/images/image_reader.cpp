@@ -64,14 +64,19 @@ Geometry ImageReader::fit(int height, int width) const {
 
 ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cut,
                                          Scale scale) const {
-  Scratch& s = scratch();
   {
     const StageTimer timer(ReadStage::kRead);
-    read_image_file(image, limits_, s.file);
+    read_image_file(image, limits_, scratch().file);
   }
+  return decode_bytes(scratch().file, image.describe(), cut, scale);
+}
+
+ImageReader::Decoded ImageReader::decode_bytes(std::span<const std::uint8_t> bytes,
+                                               const std::string& path, const Cut& cut,
+                                               Scale scale) const {
+  Scratch& s = scratch();
   const StageTimer timer(ReadStage::kDecode);
-  const std::string path = image.describe();
-  ImageFile file(s.file, path, limits_);
+  ImageFile file(bytes, path, limits_);
   const Geometry geometry = cut(file.info().height, file.info().width);
   const bool scaled =
       scale == Scale::kReduced && scaled_decode_ && file.info().kind == ImageKind::kJpeg;
@@ -89,6 +94,12 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
 ImageReader::Decoded ImageReader::decode(const StoredImage& image, Scale scale) const {
   return decode(
       image, [this](int height, int width) { return fit(height, width); }, scale);
+}
+
+ImageReader::Decoded ImageReader::decode(std::span<const std::uint8_t> file,
+                                         const std::string& path, Scale scale) const {
+  return decode_bytes(
+      file, path, [this](int height, int width) { return fit(height, width); }, scale);
 }
 
 void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "config/sections/data.h"
@@ -48,13 +49,18 @@ class ImageReader {
   Decoded decode(const StoredImage& image, const Cut& cut, Scale scale) const;
   // Decodes with the cut of data.fit.
   Decoded decode(const StoredImage& image, Scale scale) const;
+  // The same for the bytes of a file, which `path` names in messages.
+  Decoded decode(std::span<const std::uint8_t> file, const std::string& path, Scale scale) const;
   // Cuts and resizes to `out`, image_bytes() long. The values of a grey image are repeated for
   // three channels. An image that does not fill `out` is centred between black borders, as by
   // Pillow's ImageOps.pad.
   void resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
+  // Returns the cut of data.fit.
+  Geometry fit(int height, int width) const;
 
  private:
-  Geometry fit(int height, int width) const;
+  Decoded decode_bytes(std::span<const std::uint8_t> file, const std::string& path, const Cut& cut,
+                       Scale scale) const;
   // Writes the image without borders.
   void resize_part(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
 

@@ -40,6 +40,10 @@ OpenedModel open_model(const ModelSource& source, const OpenOptions& options) {
     throw ConfigError({}, "--weights is of a config (.yaml), whose model is not trained; ",
                       source.path, " has weights of its own");
   }
+  return open_trained_model(source, options);
+}
+
+OpenedModel open_trained_model(const ModelSource& source, const OpenOptions& options) {
   reject_other_sources(source.path);
   const std::string choice = to_string(source.checkpoint);
   OpenedModel opened = source.average ? open_average(source.path, *source.average, options)

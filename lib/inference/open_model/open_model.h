@@ -57,6 +57,8 @@ struct OpenOptions {
 // open_untrained() for a config, otherwise open_trained() or open_average(). Throws ConfigError for
 // an option that does not fit the path.
 OpenedModel open_model(const ModelSource& source, const OpenOptions& options);
+// The same for a run folder or a checkpoint. Throws DataError for other paths.
+OpenedModel open_trained_model(const ModelSource& source, const OpenOptions& options);
 
 // Returns true for a path with the ending of a config file.
 bool is_config(const std::string& path);

@@ -17,8 +17,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How image files become what the model takes.
-config::Data image_data(const OpenedModel& opened, const std::string& first) {
+void check_shape(const OpenedModel& opened, const PredictionInput& input) {
+  const Shape shape = input.dataset().spec().image_shape;
+  if (!opened.image_shape || shape == *opened.image_shape) return;
+  throw DataError(input.name, "holds images of shape ", to_string(shape), ", but the model of ",
+                  opened.path, " takes ", to_string(*opened.image_shape),
+                  ". Arrays are [images, height, width, channels] or [images, height, width]");
+}
+
+}  // namespace
+
+config::Data data_of_image_files(const OpenedModel& opened, const std::string& first) {
   config::Data data = opened.config.data;
   const Shape image = sample_spec(opened).image;
   const bool reads_bands = config::is_image_format(data.format);
@@ -35,16 +44,6 @@ config::Data image_data(const OpenedModel& opened, const std::string& first) {
   data.channels = image[2];
   return data;
 }
-
-void check_shape(const OpenedModel& opened, const PredictionInput& input) {
-  const Shape shape = input.dataset().spec().image_shape;
-  if (!opened.image_shape || shape == *opened.image_shape) return;
-  throw DataError(input.name, "holds images of shape ", to_string(shape), ", but the model of ",
-                  opened.path, " takes ", to_string(*opened.image_shape),
-                  ". Arrays are [images, height, width, channels] or [images, height, width]");
-}
-
-}  // namespace
 
 PredictionInput make_prediction_input(const OpenedModel& opened, OpenedSplit split) {
   const config::Data& config = opened.config.data;
@@ -73,7 +72,7 @@ std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
     if (images.empty()) return;
     const std::string first = images.front();
     inputs.push_back(
-        {first, data::open_image_files(image_data(opened, first), images, skip), true, 0});
+        {first, data::open_image_files(data_of_image_files(opened, first), images, skip), true, 0});
     images.clear();
   };
   for (const std::string& file : files) {
@@ -131,13 +130,24 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough) {
+  engine::FlipEvaluation evaluation(engine, input.dataset().spec(), options.loss, options.flip);
+  const Evaluator evaluator{engine.evaluation_batch(), engine.replica().outputs(),
+                            [&](const engine::HostBatch& batch) {
+                              evaluation.run(batch);
+                              return evaluation.logits();
+                            }};
+  for_each_output(evaluator, input, options, each, enough);
+}
+
+void for_each_output(const Evaluator& evaluator, const PredictionInput& input,
+                     const results::PredictOptions& options,
+                     const std::function<void(const results::Output&)>& each,
+                     const std::function<bool()>& enough) {
   const std::int64_t size = input.dataset().size();
   const std::int64_t count = std::min(size, options.limit.value_or(size));
-  const LossKind loss = options.loss;
-  engine::FlipEvaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
   data::LoaderOptions loading;
   loading.augment = false;
-  loading.batch_size = engine.evaluation_batch();
+  loading.batch_size = evaluator.batch;
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   std::atomic<double> read_seconds = 0;
   loading.when_read = [&](const data::ReadBatch& batch) {
@@ -146,13 +156,13 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
   const Clock::time_point start = Clock::now();
   double predict_seconds = 0;
   const auto loader = data::make_loader(input.dataset(), loading);
-  const std::size_t outputs = engine.replica().outputs(), features = options.features;
+  const std::size_t outputs = evaluator.outputs, features = options.features;
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     const Clock::time_point begin = Clock::now();
-    evaluation.run({batch->range.count, batch->images, false, nullptr});
+    const std::span<const float> logits =
+        evaluator.evaluate({batch->range.count, batch->images, false, nullptr});
     predict_seconds += seconds_since(begin);
-    const std::span<const float> logits = evaluation.logits();
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       results::Output output;
