@@ -101,7 +101,7 @@ typedef enum trainer_image_kind {
 } trainer_image_kind;
 
 typedef struct trainer_image {
-  trainer_image_kind kind;
+  int32_t kind;                    /* a trainer_image_kind */
   const void* data;                /* the path, the bytes, or the first value of the first row */
   size_t size;                     /* TRAINER_ENCODED: the number of bytes */
   int32_t height, width, channels; /* TRAINER_PIXELS, as is what follows */

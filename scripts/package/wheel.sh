@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheels: imagetrainer (the program with its libraries, configs, scripts, completions and manual page)
-# and, where the build has the CUDA plugin, imagetrainer-cuda. `pip install imagetrainer-*.whl` puts `trainer` on the
-# PATH. (The package `trainer` of PyPI is another program.)
+# Builds the Python wheels: imagetrainer (the program with its libraries, configs, scripts, completions and manual page,
+# and the module of apps/python with libtrainer.so) and, where the build has the CUDA plugin, imagetrainer-cuda.
+# `pip install imagetrainer-*.whl` puts `trainer` on the PATH. (The package `trainer` of PyPI is another program.)
 #
 #   scripts/package/wheel.sh [--build FOLDER] [--output FOLDER] [--check [RELEASE]]
 #
@@ -117,25 +117,15 @@ wheel=$work/imagetrainer data=$work/imagetrainer/imagetrainer-$version.data
 mkdir -p "$wheel/imagetrainer" "$data/data"
 mv "$work/prefix/bin/trainer" "$wheel/imagetrainer/trainer"
 mv "$work/prefix/share" "$data/data/share"
+cp "$root"/apps/python/imagetrainer/{*.py,py.typed} "$wheel/imagetrainer/"
+cp -L "$(find "$work/prefix" -name libtrainer.so)" "$wheel/imagetrainer/"
 older_libstdcxx "$wheel/imagetrainer/trainer"
+older_libstdcxx "$wheel/imagetrainer/libtrainer.so"
 # The program finds its libraries relative to itself, so it lies in a package beside them, and not on the PATH.
-cat > "$wheel/imagetrainer/__init__.py" << 'PYTHON'
-"""The program `trainer`, packed for pip."""
-
-import os
-import sys
-
-
-def main():
-    """Replaces this process by the program, with the same arguments."""
-    os.execv(os.path.join(os.path.dirname(os.path.abspath(__file__)), "trainer"), sys.argv)
-PYTHON
-cat > "$wheel/imagetrainer/__main__.py" << 'PYTHON'
-import imagetrainer
-
-imagetrainer.main()
-PYTHON
-write_dist_info "$wheel" imagetrainer "$summary" < /dev/null
+write_dist_info "$wheel" imagetrainer "$summary" << METADATA
+Provides-Extra: numpy
+Requires-Dist: numpy; extra == "numpy"
+METADATA
 # pip makes the script of an entry point, also for an environment whose path has blanks, which a `#!` line cannot name.
 printf '[console_scripts]\ntrainer = imagetrainer:main\n' > "$wheel/imagetrainer-$version.dist-info/entry_points.txt"
 add_licences "$wheel" imagetrainer "$build/apps/trainer/trainer"

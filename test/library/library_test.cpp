@@ -282,7 +282,7 @@ TEST_CASE("trainer_open and trainer_predict return errors with a code and a mess
   trainer_image image = trainer_image_file(nullptr);
   CHECK(predict(opened.model, {image}).message == "data of an image is NULL");
   image = trainer_image_file("a");
-  image.kind = static_cast<trainer_image_kind>(7);
+  image.kind = 7;
   CHECK(predict(opened.model, {image}).status == TRAINER_ARGUMENT);
   CHECK(predict(opened.model, {}).status == TRAINER_OK);
   trainer_error error;

@@ -40,19 +40,28 @@ code=0
 ((code == 2)) || fail "a missing config exits with $code"
 [[ $(env -i "$environment/bin/python" -m imagetrainer --version) == "$version" ]] || fail "python -m imagetrainer does not run"
 
+# The module, with NumPy from another environment: what the wheel needs is there, and it is the program's version.
+if "$environment/bin/python" -c 'import imagetrainer; imagetrainer.Model' 2> "$work/log"; then fail "there is NumPy"; fi
+grep -q 'needs NumPy: pip install numpy' "$work/log" || { cat "$work/log" >&2; fail "nothing names NumPy"; }
+python=$("$source/scripts/python_env.sh" numpy pillow)
+packages=$("$python" -c 'import pathlib, numpy; print(pathlib.Path(numpy.__file__).parents[1])')
+PYTHONPATH=$packages "$environment/bin/python" "$source/test/scripts/python_module_test.py" "$environment/bin/trainer" \
+  > "$work/log" 2>&1 || { cat "$work/log" >&2; fail "the module fails"; }
+
 for command in plan validate new; do
   "$environment/bin/trainer" "$command" configs/mnist.yaml > "$work/log" 2>&1 && fail "$command finds a config"
   grep -qF "the installed one is '$environment/share/trainer/configs/mnist.yaml'" "$work/log" ||
     { cat "$work/log" >&2; fail "$command does not name the installed config"; }
 done
 
-# Every library comes from the wheel, or is one that every distribution has; none is for LDAP or Kerberos.
+# Every library comes from the wheel, or is one that every distribution has; none is for LDAP or Kerberos. Those of
+# libtrainer.so are some of the program's.
 program=$(echo "$environment"/lib/python3*/site-packages/imagetrainer/trainer)
 of_the_system='/(lib(c|m|dl|pthread|rt|stdc[+][+]|gcc_s|z)|ld-linux-x86-64)\.so\.[0-9]+$'
 while read -r library; do
   [[ $library == "$environment"/* || $library =~ $of_the_system ]] || fail "the program takes $library from the system"
   [[ ! $library =~ lib(ldap|lber|gssapi|krb5|k5crypto|sasl2) ]] || fail "$library is in the wheel"
-done < <(ldd "$program" | sed -nE 's/.*=> (\/.*) \(.*/\1/p')
+done < <(ldd "$program" "${program%/*}/libtrainer.so" | sed -nE 's/.*=> (\/.*) \(.*/\1/p')
 
 # What the Debian package installs is there too.
 "$source/scripts/package/deb.sh" --build "$build" --output "$work" > /dev/null

@@ -1,0 +1,3 @@
+import imagetrainer
+
+imagetrainer.main()
