@@ -115,8 +115,8 @@ std::vector<std::string> list_weight_places(const WeightName& name,
     if (!torch.empty()) places.push_back(torch);
     return places;
   }
-  const std::string own = own_folder(name, environment);
-  if (!own.empty()) places.push_back(own);
+  const std::string library_folder = own_folder(name, environment);
+  if (!library_folder.empty()) places.push_back(library_folder);
   for (const std::string& cache : hub_caches(environment)) {
     places.push_back(hub_repository(cache, name));
   }

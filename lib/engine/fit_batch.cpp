@@ -17,11 +17,11 @@ std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1
 // Returns the number of replicas on the GPU that has most of them.
 std::int64_t sharers(const config::Config& config) {
   const std::vector<std::int64_t>& gpus = config.parallel.gpus.indices;
-  std::int64_t most = 1;
+  std::int64_t largest = 1;
   for (const std::int64_t gpu : gpus) {
-    most = std::max<std::int64_t>(most, std::ranges::count(gpus, gpu));
+    largest = std::max<std::int64_t>(largest, std::ranges::count(gpus, gpu));
   }
-  return most;
+  return largest;
 }
 
 }  // namespace

@@ -109,14 +109,14 @@ std::optional<Straggler> StepTimes::straggler() const {
       lost < kShareOfStep * mean_times(found.rank).total()) {
     return std::nullopt;
   }
-  double most = -1;
+  double largest_excess = -1;
   for (const StepPhase phase : kAllStepPhases) {
     if (phase == StepPhase::kAllReduce || is_beside_others(phase)) continue;
     std::vector<double> values;
     for (std::size_t i = 0; i < ranks(); ++i) values.push_back(mean_times(i)[phase]);
     const double excess = values[found.rank] - median_without(values, found.rank);
-    if (excess <= most) continue;
-    most = excess;
+    if (excess <= largest_excess) continue;
+    largest_excess = excess;
     found.phase = phase;
   }
   return found;

@@ -6,8 +6,8 @@ namespace trainer::model {
 namespace {
 
 // Keras's "same" gives ceil(input / stride) outputs; the odd pixel goes below and to the right.
-std::array<std::int64_t, 2> same(std::int64_t input, std::int64_t size, std::int64_t stride,
-                                 std::int64_t dilation) {
+std::array<std::int64_t, 2> pad_same(std::int64_t input, std::int64_t size, std::int64_t stride,
+                                     std::int64_t dilation) {
   const std::int64_t output = (input + stride - 1) / stride;
   const std::int64_t extent = (size - 1) * dilation + 1;
   const std::int64_t total = std::max<std::int64_t>((output - 1) * stride + extent - input, 0);
@@ -32,7 +32,7 @@ graph::Window resolve_window(const config::Pair& size, const config::Pair& strid
     for (std::size_t axis = 0; axis < 2; ++axis) {
       if (window.stride[axis] < 1) continue;
       const auto pads =
-          same(input[axis + 1], window.size[axis], window.stride[axis], window.dilation[axis]);
+          pad_same(input[axis + 1], window.size[axis], window.stride[axis], window.dilation[axis]);
       window.pad_before[axis] = pads[0];
       window.pad_after[axis] = pads[1];
     }

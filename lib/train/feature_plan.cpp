@@ -13,7 +13,7 @@ namespace {
 
 namespace keys = config::keys;
 using config::CacheFeatures;
-using Where = FeaturePlan::Where;
+using Storage = FeaturePlan::Storage;
 
 // The divisor for the share of the free memory that features may take. The rest is for the system's
 // file cache and for other programs.
@@ -23,11 +23,11 @@ std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
   return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
 }
 
-Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
-  if (sharing == FeatureSharing::kOneMachine) return Where::kDisk;
-  if (choice == CacheFeatures::kMemory) return Where::kMemory;
-  if (choice == CacheFeatures::kDisk || sharing == FeatureSharing::kRuns) return Where::kDisk;
-  return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
+Storage choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
+  if (sharing == FeatureSharing::kOneMachine) return Storage::kDisk;
+  if (choice == CacheFeatures::kMemory) return Storage::kMemory;
+  if (choice == CacheFeatures::kDisk || sharing == FeatureSharing::kRuns) return Storage::kDisk;
+  return bytes <= available_memory() / kMemoryShare ? Storage::kMemory : Storage::kDisk;
 }
 
 // Returns why the features of a split cannot be kept; "" if they can.
@@ -95,19 +95,19 @@ FeaturePlan plan_features(const config::Config& config, const engine::Engine& en
     plan.splits.push_back(split.split);
     plan.bytes += split.samples * row_bytes(*prefix);
   }
-  if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes, sharing);
+  if (!plan.splits.empty()) plan.storage = choose(choice, plan.bytes, sharing);
   plan.for_other_runs = sharing == FeatureSharing::kRuns;
   return plan;
 }
 
 std::string describe(const FeaturePlan& plan) {
-  if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
+  if (plan.storage == Storage::kNone) return "not kept: " + plan.reason;
   std::vector<std::string> names;
   for (const Split split : plan.splits) names.emplace_back(to_string(split));
   return concat("kept ",
-                plan.where == Where::kMemory ? "in memory"
-                : plan.for_other_runs        ? "in files that other runs share"
-                                             : "in files of the run folder",
+                plan.storage == Storage::kMemory ? "in memory"
+                : plan.for_other_runs            ? "in files that other runs share"
+                                                 : "in files of the run folder",
                 " from the first epoch on: ", join(names), ", ", plan.bytes >> 20, " MiB",
                 plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
 }

@@ -23,7 +23,7 @@ struct FeatureSplit {
 };
 
 struct FeaturePlan {
-  enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
+  enum class Storage { kNone, kMemory, kDisk } storage = Storage::kNone;
   std::vector<Split> splits;    // the splits whose features are kept
   std::string reason;           // the reason for features of no split, or not of training; else ""
   bool reason_matters = false;  // true if the model has a prefix whose features could be kept

@@ -31,13 +31,14 @@ struct Subject {
     plan.splits = {Split::kTrain, Split::kTest};
   }
 
-  FeatureCaches open(FeaturePlan::Where where, const Path& run, const std::string& build = "1") {
+  FeatureCaches open(FeaturePlan::Storage storage, const Path& run,
+                     const std::string& build = "1") {
     FeatureFolder folder{run / "features"};
     folder.build = build;
-    return open(where, folder);
+    return open(storage, folder);
   }
-  FeatureCaches open(FeaturePlan::Where where, const FeatureFolder& folder) {
-    plan.where = where;
+  FeatureCaches open(FeaturePlan::Storage storage, const FeatureFolder& folder) {
+    plan.storage = storage;
     ProcessGroup alone;
     return FeatureCaches(plan, config, engine, data, folder, alone);
   }
@@ -59,8 +60,8 @@ std::set<std::string> list_files(const Path& run) {
 // The files of a run with these keys, after one with `before` in the same folder.
 std::set<std::string> files_after(const std::string& before, Subject now) {
   const TemporaryFolder folder;
-  Subject(before).open(FeaturePlan::Where::kDisk, folder.path());
-  now.open(FeaturePlan::Where::kDisk, folder.path());
+  Subject(before).open(FeaturePlan::Storage::kDisk, folder.path());
+  now.open(FeaturePlan::Storage::kDisk, folder.path());
   return list_files(folder.path());
 }
 
@@ -69,14 +70,14 @@ std::set<std::string> files_after(const std::string& before, Subject now) {
 TEST_CASE("feature cache: each split of the plan has one, in memory or in files") {
   const TemporaryFolder folder;
   Subject subject("");
-  CHECK(subject.open(FeaturePlan::Where::kNowhere, folder.path()).find(subject.data.train.get()) ==
+  CHECK(subject.open(FeaturePlan::Storage::kNone, folder.path()).find(subject.data.train.get()) ==
         nullptr);
-  const FeatureCaches memory = subject.open(FeaturePlan::Where::kMemory, folder.path());
+  const FeatureCaches memory = subject.open(FeaturePlan::Storage::kMemory, folder.path());
   REQUIRE(memory.find(subject.data.train.get()) != nullptr);
   CHECK(memory.find(subject.data.train.get())->size() == 6);
   CHECK(memory.find(subject.data.test.get())->size() == 3);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "features"));
-  const FeatureCaches files = subject.open(FeaturePlan::Where::kDisk, folder.path());
+  const FeatureCaches files = subject.open(FeaturePlan::Storage::kDisk, folder.path());
   CHECK(files.problem() == "");
   CHECK(files.find(subject.data.test.get())->size() == 3);
   CHECK(list_files(folder.path()).size() == 2);
@@ -96,7 +97,7 @@ TEST_CASE(
   CHECK(files_after(half, Subject(", preprocess: caffe")) != files);
   CHECK(files_after(half, Subject(half, 2)) != files);  // other weights
   const TemporaryFolder folder;
-  Subject(half).open(FeaturePlan::Where::kDisk, folder.path(), "2");  // of the program
+  Subject(half).open(FeaturePlan::Storage::kDisk, folder.path(), "2");  // of the program
   CHECK(list_files(folder.path()) != files);
 }
 
@@ -104,9 +105,9 @@ TEST_CASE("feature cache: a shared folder keeps the files of other runs") {
   const TemporaryFolder folder;
   FeatureFolder shared{folder.path() / "features"};
   shared.is_shared = true;
-  Subject(", normalize: {scale: 0.5}").open(FeaturePlan::Where::kDisk, shared);
+  Subject(", normalize: {scale: 0.5}").open(FeaturePlan::Storage::kDisk, shared);
   const auto first = list_files(folder.path());
-  Subject("").open(FeaturePlan::Where::kDisk, shared);
+  Subject("").open(FeaturePlan::Storage::kDisk, shared);
   const auto both = list_files(folder.path());
   CHECK(both.size() == 4);
   CHECK(std::includes(both.begin(), both.end(), first.begin(), first.end()));
@@ -117,7 +118,7 @@ TEST_CASE("feature cache: splits of one set of images share a file, unless image
     const TemporaryFolder folder;
     Subject subject(keys);
     subject.plan.splits = {Split::kTrain, Split::kValidation};
-    subject.open(FeaturePlan::Where::kDisk, folder.path());
+    subject.open(FeaturePlan::Storage::kDisk, folder.path());
     return list_files(folder.path());
   };
   const auto first = open(", folds: 3, fold: 1");
@@ -146,7 +147,7 @@ struct TwoRuns {
       if (notice.kind == Notice::Kind::kWarning) warning = notice.text;
       is_waiting = true;
     };
-    first.emplace(subject.open(FeaturePlan::Where::kDisk, folder));
+    first.emplace(subject.open(FeaturePlan::Storage::kDisk, folder));
     REQUIRE(first->claim(train()) != nullptr);
   }
   const data::Dataset* train() const { return subject.data.train.get(); }
@@ -165,7 +166,7 @@ struct TwoRuns {
   // Returns whether the features are complete once the second run need not wait any more.
   std::future<bool> claim_second() {
     auto result = std::async(std::launch::async, [this] {
-      FeatureCaches second = other.open(FeaturePlan::Where::kDisk, folder);
+      FeatureCaches second = other.open(FeaturePlan::Storage::kDisk, folder);
       return second.claim(other.data.train.get())->complete();
     });
     while (!is_waiting && result.wait_for(std::chrono::milliseconds(1)) != kReady) continue;
@@ -226,8 +227,8 @@ TEST_CASE_FIXTURE(TwoRuns, "feature cache: claim() releases the files that are c
 TEST_CASE("feature cache: claim() does not wait in a folder of one run") {
   const TemporaryFolder folder;
   Subject subject(""), other("");
-  FeatureCaches first = subject.open(FeaturePlan::Where::kDisk, folder.path());
-  FeatureCaches second = other.open(FeaturePlan::Where::kDisk, folder.path());
+  FeatureCaches first = subject.open(FeaturePlan::Storage::kDisk, folder.path());
+  FeatureCaches second = other.open(FeaturePlan::Storage::kDisk, folder.path());
   CHECK(first.claim(subject.data.train.get()) != nullptr);
   CHECK(second.claim(other.data.train.get()) != nullptr);  // ends
 }

@@ -9,7 +9,7 @@ namespace {
 
 using namespace support;
 using config::CacheFeatures;
-using Where = FeaturePlan::Where;
+using Storage = FeaturePlan::Storage;
 
 struct Subject {
   explicit Subject(const std::string& freeze)
@@ -37,39 +37,39 @@ TEST_CASE(
     "feature plan: features are stored where the config decides, with auto in memory if they fit") {
   Subject subject(", freeze: all");
   const FeaturePlan automatic = subject.plan(CacheFeatures::kAuto);
-  CHECK(automatic.where == Where::kMemory);
+  CHECK(automatic.storage == Storage::kMemory);
   CHECK(automatic.splits == std::vector<Split>{Split::kTrain, Split::kTest});
   CHECK(automatic.bytes == 120 * 1280 * 4);
   CHECK(describe(automatic).find("kept in memory from the first epoch on: train, test, 0 MiB") ==
         0);
-  CHECK(subject.plan(CacheFeatures::kDisk).where == Where::kDisk);
-  CHECK(subject.plan(CacheFeatures::kOff).where == Where::kNowhere);
-  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kAlone, 1).where == Where::kNowhere);
-  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).where == Where::kDisk);
+  CHECK(subject.plan(CacheFeatures::kDisk).storage == Storage::kDisk);
+  CHECK(subject.plan(CacheFeatures::kOff).storage == Storage::kNone);
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kAlone, 1).storage == Storage::kNone);
+  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).storage == Storage::kDisk);
 }
 
 TEST_CASE("feature plan: runs share files, also for one epoch, unless the config asks for memory") {
   Subject subject(", freeze: all");
   const FeaturePlan plan = subject.plan(CacheFeatures::kAuto, FeatureSharing::kRuns, 1);
-  CHECK(plan.where == Where::kDisk);
+  CHECK(plan.storage == Storage::kDisk);
   CHECK(describe(plan).find("kept in files that other runs share from the first epoch on") == 0);
-  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kRuns).where == Where::kDisk);
-  CHECK(subject.plan(CacheFeatures::kMemory, FeatureSharing::kRuns).where == Where::kMemory);
-  CHECK(subject.plan(CacheFeatures::kOff, FeatureSharing::kRuns).where == Where::kNowhere);
+  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kRuns).storage == Storage::kDisk);
+  CHECK(subject.plan(CacheFeatures::kMemory, FeatureSharing::kRuns).storage == Storage::kMemory);
+  CHECK(subject.plan(CacheFeatures::kOff, FeatureSharing::kRuns).storage == Storage::kNone);
 }
 
 TEST_CASE(
     "feature plan: files are shared by processes of one machine, and not kept by those of "
     "several") {
   Subject subject(", freeze: all");
-  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).where == Where::kDisk);
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).storage == Storage::kDisk);
   CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory, FeatureSharing::kOneMachine), ConfigError);
-  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kSeveralMachines).where ==
-        Where::kNowhere);
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kSeveralMachines).storage ==
+        Storage::kNone);
   CHECK_THROWS_AS(subject.plan(CacheFeatures::kDisk, FeatureSharing::kSeveralMachines),
                   ConfigError);
   const FeaturePlan servers = subject.plan(CacheFeatures::kDisk, FeatureSharing::kServers);
-  CHECK(servers.where == Where::kNowhere);
+  CHECK(servers.storage == Storage::kNone);
   CHECK_FALSE(servers.reason_matters);
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("feature plan: splits of random images have no features, nor any witho
   CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory), ConfigError);
 
   Subject trained("");
-  CHECK(trained.plan(CacheFeatures::kAuto).where == Where::kNowhere);
+  CHECK(trained.plan(CacheFeatures::kAuto).storage == Storage::kNone);
   CHECK_THROWS_AS(trained.plan(CacheFeatures::kMemory), ConfigError);
 }
 

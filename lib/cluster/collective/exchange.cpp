@@ -43,14 +43,14 @@ void broadcast(Transport& transport, std::span<std::byte> bytes, int root) {
     const std::size_t first = is_whole ? 0 : std::min(bytes.size(), rank * length);
     return bytes.subspan(first, std::min(bytes.size() - first, length));
   };
-  const int own = transport.rank;
+  const int rank = transport.rank;
   std::vector<Exchange> scatter, gather;
   for (int peer = 0; peer < transport.size; ++peer) {
-    if (peer == own) continue;
-    if (own == root) scatter.push_back({peer, part(peer), {}});
-    if (peer == root) scatter.push_back({peer, {}, part(own)});
-    gather.push_back({peer, peer == root ? std::span<std::byte>() : part(own),
-                      own == root ? std::span<std::byte>() : part(peer)});
+    if (peer == rank) continue;
+    if (rank == root) scatter.push_back({peer, part(peer), {}});
+    if (peer == root) scatter.push_back({peer, {}, part(rank)});
+    gather.push_back({peer, peer == root ? std::span<std::byte>() : part(rank),
+                      rank == root ? std::span<std::byte>() : part(peer)});
   }
   run_exchanges(transport, scatter);
   if (!is_whole) run_exchanges(transport, gather);

@@ -98,8 +98,8 @@ class Ring {
     unadded_ += bytes;
     const std::size_t whole =
         unadded_ == rest.size() ? unadded_ : unadded_ / kLineBytes * kLineBytes;
-    T* const own = reinterpret_cast<T*>(rest.data());
-    add(own, own, scratch_.data(), whole / sizeof(T));
+    T* const sums = reinterpret_cast<T*>(rest.data());
+    add(sums, sums, scratch_.data(), whole / sizeof(T));
     unadded_ -= whole;
     std::memmove(memory.data(), memory.data() + whole, unadded_);
     received_.bytes += whole;

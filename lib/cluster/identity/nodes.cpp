@@ -41,14 +41,14 @@ Address parse_host(const std::string& entry, int default_port) {
 std::string first_label(const std::string& host) { return host.substr(0, host.find('.')); }
 
 int find_own_rank(const std::vector<Address>& nodes) {
-  const std::string own = host_name();
-  auto found = std::ranges::find(nodes, own, &Address::host);
+  const std::string host = host_name();
+  auto found = std::ranges::find(nodes, host, &Address::host);
   if (found == nodes.end()) {
-    found = std::ranges::find(nodes, first_label(own),
+    found = std::ranges::find(nodes, first_label(host),
                               [](const Address& node) { return first_label(node.host); });
   }
   if (found == nodes.end()) {
-    wrong(kHosts, concat("this host, ", own, ", is not among the ", nodes.size(),
+    wrong(kHosts, concat("this host, ", host, ", is not among the ", nodes.size(),
                          " of the list, and JOB_COMPLETION_INDEX is not set"));
   }
   return static_cast<int>(found - nodes.begin());

@@ -82,8 +82,8 @@ class StepsAtRates {
   };
   // Returns the oldest step whose result was not read. Call it at most options.steps times.
   Step next() {
-    const auto most = static_cast<std::size_t>(engine_.replica().launches_in_flight());
-    while (launched_ < options_.steps && in_flight_.size() < most) launch();
+    const auto max_in_flight = static_cast<std::size_t>(engine_.replica().launches_in_flight());
+    while (launched_ < options_.steps && in_flight_.size() < max_in_flight) launch();
     return finish();
   }
 

@@ -59,6 +59,33 @@ Roofline compute_roofline(const DevicePlan& device, const config::Config& config
                   config.train.precision == config::Precision::kTf32, *device.gpu);
 }
 
+// Plans what becomes of the outputs of frozen layers, and measures how fast this machine reads
+// images for a planned GPU that needs them in every step.
+void plan_features(DevicePlan& device, const PlannedData& data, const config::Config& config,
+                   const cluster::Identity& who) {
+  using Storage = train::FeaturePlan::Storage;
+  if (train::has_parameter_servers(who)) {
+    device.features =
+        "not kept: with parameter servers, a worker sees other samples in every epoch";
+    return;
+  }
+  if (data.size(Split::kTrain) == 0) {
+    device.features = "unknown without the data";
+    return;
+  }
+  const std::int64_t workers = workers_in_step(who);
+  const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+  const train::FeaturePlan plan = train::plan_features(
+      config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+      workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
+  const bool are_kept = plan.storage != Storage::kNone;
+  device.features =
+      describe(plan) + (are_kept && workers > 1 ? ", if all workers are on one machine" : "");
+  device.keeps_features =
+      are_kept && std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
+  if (device.gpu != nullptr && !device.keeps_features) device.decoding = measure_decoding(config);
+}
+
 }  // namespace
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
@@ -94,21 +121,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
     device.steps = device.engine->replica().training_instructions();
     device.roofline = compute_roofline(device, config);
   }
-  device.features = "unknown without the data";
-  if (train::has_parameter_servers(who)) {
-    device.features =
-        "not kept: with parameter servers, a worker sees other samples in every epoch";
-  } else if (data.size(Split::kTrain) > 0) {
-    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
-    const train::FeaturePlan plan = train::plan_features(
-        config, *device.engine, data.splits, steps.epoch(steps.total_steps),
-        workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
-    const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
-    device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
-    device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
-                            std::ranges::find(plan.splits, Split::kTrain) != plan.splits.end();
-    if (gpu != nullptr && !device.keeps_features) device.decoding = measure_decoding(config);
-  }
+  plan_features(device, data, config, who);
   return device;
 }
 

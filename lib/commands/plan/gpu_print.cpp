@@ -31,12 +31,12 @@ void print_decoding(const DecodeRate& decoding, const Roofline& roofline, std::o
     return;
   }
   const auto samples = static_cast<double>(roofline.samples);
-  const std::int64_t fewest = count_cores(decoding, samples / roofline.step.slow);
-  const std::int64_t most = count_cores(decoding, samples / roofline.step.fast);
+  const std::int64_t min_cores = count_cores(decoding, samples / roofline.step.slow);
+  const std::int64_t max_cores = count_cores(decoding, samples / roofline.step.fast);
   out << "  one core of this machine reads and decodes " << fixed(decoding.images_per_second, 0)
       << " images/second (" << decoding.images << " measured); such a GPU needs "
-      << (fewest == most ? concat(most) : concat(fewest, " to ", most)) << " of them; "
-      << data::describe_cores(most) << '\n';
+      << (min_cores == max_cores ? concat(max_cores) : concat(min_cores, " to ", max_cores))
+      << " of them; " << data::describe_cores(max_cores) << '\n';
 }
 
 void print_times(const DevicePlan& device, std::ostream& out) {

@@ -454,9 +454,9 @@ std::string describe_cut(const engine::FrozenPrefix& prefix) {
 
 // "12.5 GiB of 79.1 GiB", of one GPU.
 std::string describe_share(const DevicePlan& device) {
-  const std::int64_t mine = device.memory.total() / device.engine->count();
+  const std::int64_t needed = device.memory.total() / device.engine->count();
   const std::int64_t all = device.gpu->gpu.memory_bytes;
-  return concat(bytes(mine), " of ", bytes(all), mine > all ? ": too much" : "",
+  return concat(bytes(needed), " of ", bytes(all), needed > all ? ": too much" : "",
                 ", without what the driver and NCCL take");
 }
 

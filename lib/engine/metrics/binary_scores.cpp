@@ -77,9 +77,9 @@ double area_under_roc(const BinaryScores& scores) {
   double sum = 0, positives = 0, negatives = 0;
   each_score_group(scores, [&](const ScoreGroup& group) {
     // The positives above a negative sample, and half of those beside it.
-    const auto own = static_cast<double>(group.positives);
-    sum += static_cast<double>(group.negatives) * (positives + own / 2);
-    positives += own;
+    const auto group_positives = static_cast<double>(group.positives);
+    sum += static_cast<double>(group.negatives) * (positives + group_positives / 2);
+    positives += group_positives;
     negatives += static_cast<double>(group.negatives);
   });
   const double pairs = positives * negatives;

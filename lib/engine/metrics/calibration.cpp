@@ -29,8 +29,9 @@ SampleLoss compute_loss(std::span<const float> row, std::int32_t label, double s
     second += weight * below * below;
   }
   const double mean = first / sum;  // the mean of the logits under p
-  const double own = logit(label) - largest;
-  return {std::log(sum) - own * scale, mean - own, std::max(0.0, second / sum - mean * mean)};
+  const double label_logit = logit(label) - largest;
+  return {std::log(sum) - label_logit * scale, mean - label_logit,
+          std::max(0.0, second / sum - mean * mean)};
 }
 
 // Returns the sum over all samples.

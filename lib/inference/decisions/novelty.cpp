@@ -131,10 +131,10 @@ std::vector<PredictionInput> open_unknown(const OpenedModel& opened, const std::
 // Reduces the training images to those that are stored, for features of this width.
 void draw_references(PredictionInput& training, std::int64_t width) {
   const std::int64_t row_bytes = width * std::int64_t{sizeof(float)};
-  const std::int64_t most =
+  const std::int64_t max_references =
       std::clamp<std::int64_t>(kMaxReferenceBytes / row_bytes, 1, kMaxReferences);
-  if (training.dataset().size() <= most) return;
-  auto chosen = choose_references(data::list_labels(training.dataset()), most);
+  if (training.dataset().size() <= max_references) return;
+  auto chosen = choose_references(data::list_labels(training.dataset()), max_references);
   training.images.dataset =
       data::take_samples(std::move(training.images.dataset), std::move(chosen));
 }
@@ -200,9 +200,10 @@ std::vector<std::int64_t> choose_references(const std::vector<std::int32_t>& lab
   for (std::size_t c = 0; c < classes.size(); ++c) {
     const std::int64_t count = std::ssize(classes[c]);
     const std::int64_t left = most - std::ssize(chosen);
-    const std::int64_t own =
+    const std::int64_t class_count =
         std::min(count, left / (std::ssize(classes) - static_cast<std::int64_t>(c)));
-    for (std::int64_t i = 0; i < own; ++i) chosen.push_back(classes[c][i * count / own]);
+    for (std::int64_t i = 0; i < class_count; ++i)
+      chosen.push_back(classes[c][i * count / class_count]);
   }
   std::ranges::sort(chosen);
   return chosen;

@@ -37,7 +37,7 @@ void FeatureLock::unlock() {
 namespace {
 
 namespace keys = config::keys;
-using Where = FeaturePlan::Where;
+using Storage = FeaturePlan::Storage;
 
 // Returns the keys of preprocessing and network with all digits, which a printed graph rounds. The
 // layers of a head come after the features.
@@ -107,9 +107,9 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
                              const engine::Engine& engine, const data::Datasets& data,
                              FeatureFolder folder, ProcessGroup& group)
     : folder_(std::move(folder)) {
-  if (plan.where == Where::kNowhere) return;
+  if (plan.storage == Storage::kNone) return;
   const engine::FrozenPrefix& prefix = *engine.replica().prefix();
-  const bool in_files = plan.where == Where::kDisk;
+  const bool in_files = plan.storage == Storage::kDisk;
   const std::string made_by = in_files ? concat(prefix.key(), list_settings(config), folder_.build,
                                                 ' ', processor_name(), '\n')
                                        : std::string();

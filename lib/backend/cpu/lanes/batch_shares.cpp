@@ -39,8 +39,8 @@ std::span<const LaneShare> BatchShares::of(std::int64_t samples, std::int64_t al
 
 std::vector<LaneShare> BatchShares::divide(std::int64_t samples) const {
   std::vector<LaneShare> shares(lanes_);
-  const std::int64_t most = (samples + lanes_ - 1) / lanes_;
-  const std::int64_t each = (most + micro_batch_size_ - 1) / micro_batch_size_;
+  const std::int64_t largest_share = (samples + lanes_ - 1) / lanes_;
+  const std::int64_t each = (largest_share + micro_batch_size_ - 1) / micro_batch_size_;
   std::int64_t lane = 0;
   for (LaneShare& share : shares) {
     // Earlier lanes take what does not divide, so that the lanes with work are the first ones.

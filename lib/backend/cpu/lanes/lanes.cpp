@@ -53,9 +53,9 @@ struct Division {
 Division divide(std::int64_t samples, int lanes, int threads,
                 std::span<const Processor> processors) {
   const int each = threads / lanes;
-  const std::int64_t most = (samples + lanes - 1) / lanes;  // samples of the slowest lane
+  const std::int64_t slowest = (samples + lanes - 1) / lanes;  // samples of the slowest lane
   return {lanes, each, place_lanes(processors, lanes, each),
-          static_cast<double>(most) / std::pow(each, kThreadsOfLane)};
+          static_cast<double>(slowest) / std::pow(each, kThreadsOfLane)};
 }
 
 // Returns the division with the most lanes among the divisions whose threads are nearest to each
@@ -127,10 +127,10 @@ Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
                    std::span<const Processor> processors) {
   if (!has_updates(graph)) return {std::min(threads, kMaxLanes), ""};
   const std::int64_t samples = options.max_samples;
-  const auto most = static_cast<int>(std::min<std::int64_t>({threads, samples, kMaxLanes}));
+  const auto max_lanes = static_cast<int>(std::min<std::int64_t>({threads, samples, kMaxLanes}));
   const std::int64_t limit = kMaxGradients * variables.flat_count();
   std::vector<Division> divisions{divide(samples, 1, threads, processors)};
-  for (int lanes = 2; lanes <= most; ++lanes) {
+  for (int lanes = 2; lanes <= max_lanes; ++lanes) {
     const bool fits = count_gradients(graph, variables, options, lanes).all <= limit;
     if (fits && !leaves_idle(lanes, threads)) {
       divisions.push_back(divide(samples, lanes, threads, processors));
