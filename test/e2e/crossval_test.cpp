@@ -304,7 +304,7 @@ TEST_CASE("crossval: AUC, calibration and operating point are in out_of_fold.csv
   INFO(text.out, text.err);
   CHECK(text.code == 0);
   CHECK(contains(text.out, concat(number(auc["all"]), " (", interval, ")")));
-  CHECK(contains(text.out, "each fold by the threshold of the others"));
+  CHECK(contains(text.out, "each fold, by the threshold that the other folds give"));
   CHECK(contains(text.out, "expected calibration error (95 % interval)"));
   CHECK(contains(text.out, "before: samples"));
   collect.push_back("--quiet");

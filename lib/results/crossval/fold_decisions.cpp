@@ -142,8 +142,9 @@ Document show_point(const FoldOperatingPoint& point, bool /*brief*/) {
   Document document;
   document.add(Paragraph{concat(describe_threshold(point), ", found on all samples; of the folds ",
                                 extent_text(to_probabilities(point.fold_log_odds)))});
-  document.add(make_rates_table({{"found on all samples", point.found},
-                                 {"each fold by the threshold of the others", point.counts}}));
+  document.add(
+      make_rates_table({{"found on all samples", point.found},
+                        {"each fold, by the threshold that the other folds give", point.counts}}));
   return document;
 }
 
@@ -231,8 +232,9 @@ FoldDecisions draw_label_curves(const std::vector<engine::BinaryScores>& scores,
     return decisions;
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    const std::vector<double>& own = scores[i].scores;
-    if (std::all_of(own.begin(), own.end(), [](double x) { return std::isfinite(x); })) continue;
+    const std::vector<double>& outputs = scores[i].scores;
+    if (std::all_of(outputs.begin(), outputs.end(), [](double x) { return std::isfinite(x); }))
+      continue;
     warn(concat("there are no curves: an output for the label ", printable(labels[i]),
                 " is not a finite number"));
     return decisions;

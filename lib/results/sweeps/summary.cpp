@@ -406,12 +406,13 @@ std::string best_sentence(const Summary& summary) {
   const auto rivals = std::ranges::count_if(summary.rows, [&](const SummaryRow& row) {
     return &row != &best && row.runs > 0 && row.accuracy && row.accuracy->high >= accuracy.mean;
   });
-  return concat(name, ", accuracy ", percent(accuracy.mean), " (95 % interval ",
-                percent(accuracy.low), " to ", percent(accuracy.high), ")",
-                rivals == 0   ? ""
-                : rivals == 1 ? "; the interval of 1 other contains it"
-                              : concat("; the intervals of ", rivals, " others contain it"),
-                ".");
+  std::string text = concat(name, ", accuracy ", percent(accuracy.mean), " (95 % interval ",
+                            percent(accuracy.low), " to ", percent(accuracy.high), ")");
+  if (rivals > 0) {
+    text += concat("; the interval of ", counted(rivals, "other combination"),
+                   " contains this accuracy");
+  }
+  return text + '.';
 }
 
 std::string accuracy_sentence(const Summary& summary) {
