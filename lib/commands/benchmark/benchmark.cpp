@@ -55,8 +55,8 @@ class BatchRunner {
   BatchRunner(const BatchRunner&) = delete;
   BatchRunner& operator=(const BatchRunner&) = delete;
 
-  // Finishes one batch; returns its samples.
-  std::int64_t step() {
+  // Begins the work of a batch, and finishes that of the oldest. Returns the samples of that one.
+  std::int64_t run_batch() {
     do {
       const data::Batch* batch = loader_->next();
       work_.begin(*batch);
@@ -85,7 +85,7 @@ Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& opti
                    std::string counted, BatchWork work) {
   BatchRunner runner(dataset, options, std::move(work));
   const Clock::time_point begin = Clock::now();
-  do runner.step();
+  do runner.run_batch();
   while (seconds_since(begin) < seconds / kWindows);
 
   Throughput result;
@@ -98,7 +98,7 @@ Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& opti
     std::int64_t samples = 0;
     double elapsed = 0;
     do {
-      samples += runner.step();
+      samples += runner.run_batch();
       ++result.steps;
       elapsed = seconds_since(start);
     } while (elapsed < seconds / kWindows);

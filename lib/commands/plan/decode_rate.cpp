@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/numbers/seconds.h"
 #include "train/open.h"
 
 namespace trainer::commands {
@@ -14,18 +15,15 @@ namespace trainer::commands {
 DecodeRate measure_decoding(const data::Dataset& dataset, double seconds) {
   std::vector<std::byte> image(dataset.spec().image_bytes()), label(dataset.spec().label_bytes());
   const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [start] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
   // Folders sort images by class, and often by size within a class.
   constexpr std::int64_t kImages = 256;
   const std::int64_t stride = std::max<std::int64_t>(1, dataset.size() / kImages);
   DecodeRate rate;
-  while (rate.images == 0 || elapsed() < seconds) {
+  while (rate.images == 0 || seconds_since(start) < seconds) {
     dataset.get(rate.images * stride % dataset.size(), 0, image.data(), label.data());
     ++rate.images;
   }
-  rate.images_per_second = static_cast<double>(rate.images) / elapsed();
+  rate.images_per_second = static_cast<double>(rate.images) / seconds_since(start);
   return rate;
 }
 

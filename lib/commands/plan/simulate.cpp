@@ -22,16 +22,16 @@ namespace {
 constexpr std::int64_t kMaxShortBytes = 64 << 10, kMaxTreeBytes = 4 << 20,
                        kMaxSmallMessageBytes = 16 << 10;
 
-// Returns a number above 0, or 0 when allowed, times the factor of the unit that follows it, with
-// blanks before it left out.
-double parse_quantity(const std::string& name, const std::string& text, bool zero,
+// Returns a number above 0, or 0 if `allows_zero`, times the factor of the unit that follows it
+// behind any number of blanks. Throws ConfigError that names what is `expected`.
+double parse_quantity(const std::string& name, const std::string& text, bool allows_zero,
                       const std::string& expected, const std::map<std::string, double>& factors) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  const auto unit =
-      factors.find(std::string(std::find_if(rest, end, [](char c) { return c != ' '; }), end));
-  const bool fits = std::isfinite(value) && (value > 0 || (zero && value == 0));
+  const char* const begin = std::find_if(rest, end, [](char c) { return c != ' '; });
+  const auto unit = factors.find(std::string(begin, end));
+  const bool fits = std::isfinite(value) && (value > 0 || (allows_zero && value == 0));
   if (error != std::errc() || !fits || unit == factors.end()) {
     throw ConfigError({}, name, ": expected ", expected, ", found '", text, "'");
   }

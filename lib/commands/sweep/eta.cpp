@@ -15,10 +15,13 @@ void Eta::advance(double share, double now) { marks_.push_back({share, now - sta
 void Eta::end(bool is_trained, double now) {
   --left_;
   if (!is_trained) return;
-  const double all = now - start_;
-  const std::optional<double> next = predict_next();
-  const bool is_first = count_ == 0 && next.has_value();
-  sum_ += is_first ? std::min(all, *next + all - marks_.back().seconds) : all;
+  double seconds = now - start_;
+  if (const std::optional<double> next = predict_next(); next && count_ == 0) {
+    // What the first point would have taken if its features had been known from the start.
+    const double after_steps = seconds - marks_.back().seconds;
+    seconds = std::min(seconds, *next + after_steps);
+  }
+  sum_ += seconds;
   ++count_;
 }
 

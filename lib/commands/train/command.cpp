@@ -181,17 +181,21 @@ void check_cluster_size(const config::Parallel& parallel, const cluster::Identit
              notice.text.empty() ? "" : "; ", notice.text));
 }
 
+// Returns the address of this process or, if it has none, the first of the job.
+const cluster::Address& first_address(const cluster::Identity& who) {
+  if (who.cluster.ps.empty()) return who.master;
+  if (who.role != cluster::Role::kParameterServer) return who.cluster.ps.front();
+  return who.cluster.ps[static_cast<std::size_t>(who.index)];
+}
+
 // Warns of a job that whoever reaches its ports can join.
 void warn_without_secret(const cluster::Identity& who, const Context& context) {
   if (!cluster::accepts_unauthenticated_peers(who) || who.rank > 0) return;
-  const std::vector<cluster::Address>& servers = who.cluster.ps;
-  const bool serves = who.role == cluster::Role::kParameterServer;
-  const cluster::Address& open =
-      servers.empty() ? who.master : servers[serves ? static_cast<std::size_t>(who.index) : 0];
-  context.warn(concat(
-      "this job has no secret: whoever reaches its ports (the first is ", cluster::to_string(open),
-      ") can read its weights, change or end it; give all its processes the same one ",
-      "(TRAINER_SECRET, or --secret-file FILE)"));
+  context.warn(
+      concat("this job has no secret: whoever reaches its ports (the first is ",
+             cluster::to_string(first_address(who)),
+             ") can read its weights, change or end it; give all its processes the same one ",
+             "(TRAINER_SECRET, or --secret-file FILE)"));
 }
 
 // Returns whether the number of GPUs is that of the machine, for which nobody has asked: `all` in a

@@ -123,15 +123,15 @@ bool same_bits(const Outcome& a, const Outcome& b) {
                     });
 }
 
+// Returns the row of a run, without whether the promise holds.
 Verification::Row make_row(Promise promise, const std::string& name, const Outcome& outcome,
                            const Outcome& first) {
-  return {promise,
-          name,
-          outcome.finish.steps,
-          outcome.finish.parameters_sha256,
-          distance(first.tensors, outcome.tensors),
-          outcome.finish.wall_seconds,
-          false};
+  return {.promise = promise,
+          .run = name,
+          .steps = outcome.finish.steps,
+          .sha256 = outcome.finish.parameters_sha256,
+          .distance = distance(first.tensors, outcome.tensors),
+          .seconds = outcome.finish.wall_seconds};
 }
 
 std::string exponent(double value) {

@@ -168,21 +168,20 @@ void add_verdicts(Document& page, const Summary& summary) {
   if (summary.rows.empty()) return;
   std::map<std::string, std::int64_t> counts;
   for (const SummaryRow& row : summary.rows) ++counts[row.verdict];
-  const auto common = std::ranges::max_element(
-      counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto [common, count] =
+      *std::ranges::max_element(counts, {}, [](const auto& counted) { return counted.second; });
   const auto total = std::ssize(summary.rows);
-  const bool is_shared = common->second > 1;
+  const bool is_shared = count > 1;
   if (is_shared) {
-    page.add(Paragraph{concat(common->second == total ? "All " : "", common->second,
-                              common->second == total ? "" : concat(" of ", total),
-                              " combinations: ", common->first, ".")});
+    const std::string which = count == total ? concat("All ", count) : concat(count, " of ", total);
+    page.add(Paragraph{concat(which, " combinations: ", common, ".")});
   }
   Table others({"combination", "verdict"}, {},
                is_shared ? "The other combinations"
                          : "What limits each combination, from what was measured");
   for (const std::size_t i : rank_rows(summary)) {
     const SummaryRow& row = summary.rows[i];
-    if (is_shared && row.verdict == common->first) continue;
+    if (is_shared && row.verdict == common) continue;
     others.add({make_label(summary, row), row.verdict});
   }
   if (!others.rows().empty()) page.add(others);

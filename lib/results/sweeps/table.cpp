@@ -23,15 +23,15 @@ std::string find_value(const SummaryRow& row, const std::string& key) {
   return "";
 }
 
-// Returns true for the column of runs if each row has one run, and for the column of replicas if a
-// value of the sweep gives their number.
+// Returns whether each row has one run, for the column of runs, or as many replicas as a value of
+// the sweep gives, for that of replicas.
 bool repeats_value(const Column& column, const Summary& summary) {
   return std::ranges::all_of(summary.rows, [&](const SummaryRow& row) {
     if (column.key == "runs") return row.runs + row.missing == 1;
     if (column.key != "replicas") return false;
-    const std::string given =
-        find_value(row, "parallel.gpus") + find_value(row, "parallel.replicas");  // never both
-    return row.runs == 0 || given == std::to_string(row.replicas);
+    const std::string replicas = std::to_string(row.replicas);
+    return row.runs == 0 || find_value(row, "parallel.gpus") == replicas ||
+           find_value(row, "parallel.replicas") == replicas;
   });
 }
 
