@@ -48,22 +48,6 @@ std::string classes_without_sample(const data::Datasets& data) {
   return "the training data has no sample of: " + data::list_classes(classes);
 }
 
-// What --json prints of damaged files.
-struct DataReportEvent {
-  std::string split;
-  data::Damage damage;
-  std::string path;
-};
-
-void fields(results::FieldVisitor& v, DataReportEvent& event) {
-  v.event("data_report");
-  v("split", event.split, "The split.");
-  v("files", event.damage.files, "Files in its list.");
-  v("skipped", event.damage.skipped, "Files that are left out.");
-  v("replaced", event.damage.replaced, "Files for which another one stands in.");
-  v("path", event.path, "The file that lists them.");
-}
-
 class DataReportHook final : public Hook {
  public:
   DataReportHook(const data::Datasets& data, std::function<void(const std::string&)> warn,
@@ -109,7 +93,7 @@ class DataReportHook final : public Hook {
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",
                  skipped ? "skipped" : "replaced", " (", split, "), see ", path_.string()));
     if (json_ == nullptr) return;
-    results::print_json(DataReportEvent{split, damage, path_.string()}, *json_);
+    results::print_json(results::DataReportEvent{split, damage, path_.string()}, *json_);
   }
 
   const data::Datasets& data_;

@@ -292,20 +292,12 @@ class FieldVisitor {
   // content, false, a whole number that is 0, or NaN. Reading leaves the member alone where the key
   // is absent.
   template <class T>
-  void when_present(const char* key, T& value, Unit unit, const char* meaning) {
-    ValueOf<T> shown(value);
+  void when_present(const char* key, T&& value, Unit unit, const char* meaning) {
+    ValueOf<std::remove_reference_t<T>> shown(value);
     field({key, unit, meaning, true}, shown);
   }
   template <class T>
-  void when_present(const char* key, std::optional<T>&& value, Unit unit, const char* meaning) {
-    when_present(key, value, unit, meaning);
-  }
-  template <class T>
-  void when_present(const char* key, T& value, const char* meaning) {
-    when_present(key, value, kNoUnit, meaning);
-  }
-  template <class T>
-  void when_present(const char* key, std::optional<T>&& value, const char* meaning) {
+  void when_present(const char* key, T&& value, const char* meaning) {
     when_present(key, value, kNoUnit, meaning);
   }
   // A key that files of older versions may lack. Reading leaves the member alone where it is

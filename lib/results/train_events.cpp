@@ -81,6 +81,15 @@ void fields(FieldVisitor& v, Evaluation& evaluation) {
   v("seconds", evaluation.seconds, kSeconds, "Time of the evaluation.");
 }
 
+void fields(FieldVisitor& v, DataReportEvent& event) {
+  v.event("data_report");
+  v("split", event.split, "The split.");
+  v("files", event.damage.files, "Files in its list.");
+  v("skipped", event.damage.skipped, "Files that are left out.");
+  v("replaced", event.damage.replaced, "Files for which another one stands in.");
+  v("path", event.path, "The file that lists them.");
+}
+
 void fields(FieldVisitor& v, CheckpointEvent& event) {
   v.event("checkpoint");
   v("path", event.path, "The file of the checkpoint.");

@@ -10,6 +10,7 @@
 #include "base/files/files.h"
 #include "base/spelling.h"
 #include "base/split.h"
+#include "data/damaged_files.h"
 #include "results/field.h"
 #include "results/metrics.h"
 #include "results/step_times.h"
@@ -63,6 +64,14 @@ struct Evaluation {
   engine::Metrics metrics;
 };
 void fields(FieldVisitor& v, Evaluation& evaluation);
+
+// The line on damaged files of a split.
+struct DataReportEvent {
+  std::string split;
+  data::Damage damage;
+  std::string path;
+};
+void fields(FieldVisitor& v, DataReportEvent& event);
 
 struct CheckpointEvent {
   Path path;

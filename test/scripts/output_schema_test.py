@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """`trainer schema --result NAME` under an existing JSON Schema validator: it accepts the files of runs and the lines of
---json, and no other keys."""
+--json of every command, and no other keys."""
 
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 
@@ -27,9 +28,9 @@ class OutputSchema(unittest.TestCase):
         cls.temporary.cleanup()
 
     @classmethod
-    def run_json(cls, *arguments):
+    def run_json(cls, *arguments, code=0):
         done = support.trainer(*arguments, "--json", **cls.digits)
-        if done.returncode != 0:
+        if done.returncode != code:
             raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stderr}")
         return support.events(done.stdout)
 
@@ -90,8 +91,48 @@ class OutputSchema(unittest.TestCase):
         crossval = [line for line in lines if line["event"] == "crossval"]
         self.validate("crossval", *crossval, json.loads((folder / "crossval.json").read_text()))
 
+    def test_each_command_with_json_has_a_schema(self):
+        for command in re.findall(r"^  ([a-z]+) ", support.trainer("--help").stdout, re.MULTILINE):
+            if "--json" in support.trainer(command, "--help").stdout:
+                self.assertEqual(support.trainer("schema", "--result", command).returncode, 0, command)
+
+    def test_commands_on_configs_print_what_their_schemas_say(self):
+        config = ["configs/digits.yaml", *self.settings]
+        bad = self.folder / "bad.yaml"
+        bad.write_text("train: {batch_size: 0}\n")
+        self.validate("validate", *self.run_json("validate", "configs/digits.yaml", bad, code=2))
+        self.validate("plan", *self.run_json("plan", *config, "--workers", 4, "--link", "10Gbit", "--step-time", "10ms"))
+        self.validate("data", *self.run_json("data", *config))
+        self.validate("benchmark", *self.run_json("benchmark", *config, "--seconds", 0.1))
+        self.validate("benchmark", *self.run_json("benchmark", *config, "--predict", "--seconds", 0.1))
+        self.validate("profile", *self.run_json("profile", *config, "--steps", 2, "--trace", self.folder / "trace.json"))
+        self.validate("find", *self.run_json("find", "learning-rate", *config, "--steps", 10))
+        self.validate("verify", *self.run_json("verify", "resume", *config, "--steps", 4))
+        folder = self.folder / "sweep"
+        lines = self.run_json("sweep", *config, "--dir", folder, "--over", "seed=1,2", "--to-accuracy", 0.99)
+        self.validate("sweep", *lines, json.loads((folder / "table.json").read_text()))
+        self.validate("sweep_plan", json.loads((folder / "sweep.json").read_text()))
+
+    def test_commands_on_runs_print_what_their_schemas_say(self):
+        run = self.run_dir
+        self.validate("predict", *self.run_json("predict", run, "--limit", 4, "--speed", "--top", 2, "--logits"))
+        self.validate("evaluate", *self.run_json("evaluate", run, "--ensemble", run))
+        now = ["--set", "evaluate.start_delay_secs=0", "--set", "evaluate.throttle_secs=0"]
+        self.validate("evaluate", *self.run_json("evaluate", run, "--follow", *now))
+        self.validate("compare", *self.run_json("compare", run, run))
+        self.validate("diff", *self.run_json("diff", run, run))
+        self.validate("report", *self.run_json("report", run))
+        self.validate("export", *self.run_json("export", run, "--output", self.folder / "digits.safetensors"))
+        self.validate("runs", *self.run_json("runs", run), *self.run_json("runs", "clean", run, "--dry-run"))
+
+    def test_lists_are_what_their_schemas_say(self):
+        self.validate("models", *self.run_json("models", "resnet50"))
+        self.validate("weights", *self.run_json("weights"), *self.run_json("weights", "--search", "resnet18"))
+        self.validate("devices", *self.run_json("devices"))
+        self.validate("explain", *self.run_json("explain", "train"))
+
     def test_another_name_is_an_error_that_lists_the_names(self):
-        done = support.trainer("schema", "--result", "runs")
+        done = support.trainer("schema", "--result", "photos")
         self.assertEqual(done.returncode, 2)
         self.assertIn("give one of run, train, watch, evaluate, ", done.stderr)
 

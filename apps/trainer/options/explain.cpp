@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "commands/explain/catalogue.h"
 #include "commands/explain/reference.h"
 #include "config/config.h"
 #include "options/commands.h"
-#include "results/catalogue.h"
 #include "results/json_schema.h"
 
 namespace trainer::app {
@@ -55,7 +55,7 @@ void add_schema(CommandLine& line) {
   command.run([result] {
     std::cout << (result->empty() ? config::json_schema()
                                   : to_json_line(results::to_json_schema(
-                                        results::find_description(*result).form)))
+                                        commands::find_description(*result).form)))
               << '\n';
     return kExitOk;
   });

@@ -16,7 +16,6 @@ void fields(FieldVisitor& v, data::RelabelCounts& counts) {
   v("dropped", counts.dropped, "Images that are left out.");
 }
 
-// What all splits have in common, as a line of JSON.
 void fields(FieldVisitor& v, data::DataCheck& check) {
   std::optional<std::int64_t> grouped, ungrouped, groups;
   if (!check.group_source.empty()) {
@@ -166,12 +165,6 @@ std::string to_text(const DataCheck& check) {
 
 constexpr results::Unit kPixels{"pixels", 0};
 
-// A split of images as a line of JSON.
-struct ImageSplit {
-  SplitCheck check;
-  std::vector<std::string> classes;
-};
-
 void fields(results::FieldVisitor& v, ImageSplit& split) {
   SplitCheck& check = split.check;
   std::vector<std::pair<std::string, std::int64_t>> counts;
@@ -195,13 +188,16 @@ void fields(results::FieldVisitor& v, ImageSplit& split) {
   v("suspicious", check.suspicious, "Files that are decoded with warnings.");
 }
 
-std::string to_json(const DataCheck& check) {
+// Returns a line for each split, as a Split, and one for all.
+template <class Split, class Check>
+static std::string write_lines(const Check& check) {
   std::string text;
-  for (const SplitCheck& split : check.splits) {
-    text += results::to_line(ImageSplit{split, check.classes});
-  }
+  for (const auto& split : check.splits) text += results::to_line(Split{split, check.classes});
   return text + results::to_line(check);
 }
+
+std::string to_json(const DataCheck& check) { return write_lines<ImageSplit>(check); }
+std::string to_json(const data::ArrayCheck& check) { return write_lines<ArraySplit>(check); }
 
 std::string to_text(const ArrayCheck& check) {
   constexpr std::size_t kMaxNames = 12;
@@ -229,12 +225,6 @@ std::string to_text(const ArrayCheck& check) {
   return text;
 }
 
-// A split of arrays as a line of JSON.
-struct ArraySplit {
-  ArraySplitCheck check;
-  std::vector<std::string> classes;
-};
-
 void fields(results::FieldVisitor& v, ArraySplit& split) {
   ArraySplitCheck& check = split.check;
   std::vector<std::pair<std::string, std::int64_t>> counts;
@@ -252,14 +242,6 @@ void fields(results::FieldVisitor& v, ArraySplit& split) {
   v("constant", check.constant, "Samples all of whose values are equal.");
   v("copies", check.copies, "Samples that equal an earlier one of the split.");
   v.when_present("imbalance", imbalance, "Samples of the largest class per one of the smallest.");
-}
-
-std::string to_json(const ArrayCheck& check) {
-  std::string text;
-  for (const ArraySplitCheck& split : check.splits) {
-    text += results::to_line(ArraySplit{split, check.classes});
-  }
-  return text + results::to_line(check);
 }
 
 }  // namespace trainer::commands

@@ -47,13 +47,6 @@ struct FollowOptions : inference::OpenOptions {
   std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // called for every evaluation
 };
 
-struct Followed {
-  std::int64_t evaluations = 0;
-  std::int64_t skipped = 0;  // checkpoints between the evaluated ones, and before the first
-  std::int64_t step = -1;    // the last evaluated step, also by an earlier follower; -1: none
-  hooks::FinishReason reason = hooks::FinishReason::kDone;
-};
-
 // The split that the training itself would evaluate.
 Split split_to_follow(const config::Data& data) {
   return data::has_validation(data) ? Split::kValidation : Split::kTest;
@@ -181,7 +174,7 @@ class RunFollower {
   std::optional<Reason> run() {
     while (train::SignalWatch::received() == nullptr) {
       if (is_replaced()) return std::nullopt;
-      const bool newest_known = look();
+      const bool newest_known = evaluate_newest();
       const bool training = checkpoint::is_in_use(options_.run);
       if (training) has_trained_ = true;
       const bool stopped = length_.stopped && result_.step >= 0 && !training;
@@ -248,9 +241,9 @@ class RunFollower {
     throw_timeout(options_.run, timing_.timeout_secs, result_.step);
   }
 
-  // Evaluates the newest checkpoint when it is new and the time has come. Returns whether the last
-  // one that was evaluated is still the newest.
-  bool look() {
+  // Evaluates the newest checkpoint if it is new and the time has come. Returns whether it is
+  // evaluated.
+  bool evaluate_newest() {
     const std::vector<checkpoint::Saved> saved =
         checkpoint::list_checkpoints(train::checkpoint_folder(options_.run));
     if (saved.empty()) return false;
@@ -263,14 +256,14 @@ class RunFollower {
     for (const checkpoint::Saved& each : saved) listed_.insert(each.step);
     if (newest.step != pending_step_) newest_at_ = Clock::now();
     pending_step_ = newest.step;
-    if (checkpoint::is_in_use(options_.run) && !due()) return false;
+    if (checkpoint::is_in_use(options_.run) && !is_due()) return false;
     if (!evaluate(newest, written)) return false;
     read_ = newest;
     written_ = written;
     return newest.step == result_.step;
   }
 
-  bool due() const {
+  bool is_due() const {
     if (seconds_since(start_) < timing_.start_delay_secs) return false;
     return !evaluated_at_ || seconds_since(*evaluated_at_) >= timing_.throttle_secs;
   }
@@ -412,32 +405,10 @@ Followed follow_run(const FollowOptions& options) {
   return result;
 }
 
-// The last line as JSON.
-struct FollowedEvent {
-  std::string run;
-  Followed followed;
-};
-
-void fields(results::FieldVisitor& v, FollowedEvent& event) {
-  Followed& followed = event.followed;
-  const std::int64_t step = followed.step;
-  v.event("followed");
-  v("run", event.run, "The run.");
-  v("evaluations", followed.evaluations, "Checkpoints that were evaluated.");
-  v("skipped", followed.skipped, "Checkpoints that were passed over.");
-  v.derived("step", step < 0 ? std::nullopt : std::optional(step), results::kSteps,
-            "The last evaluated step; null for none.");
-  v.derived("reason", std::string(to_string(followed.reason)), "Why it ended.");
-}
-
 // Prints the last line: a sentence, or with `json` {"event":"followed",...}.
-void print_followed(const Followed& followed, const std::string& run, bool json,
-                    std::ostream& out) {
-  if (json) {
-    results::print_json(FollowedEvent{run, followed}, out);
-    return;
-  }
-  out << printable(run) << ": " << followed.evaluations << " checkpoints evaluated, ";
+void print_followed(const Followed& followed, bool json, std::ostream& out) {
+  if (json) return results::print_json(followed, out);
+  out << printable(followed.run) << ": " << followed.evaluations << " checkpoints evaluated, ";
   if (followed.skipped > 0) out << followed.skipped << " passed over, ";
   out << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
       << (followed.reason == Reason::kInterrupted
@@ -447,6 +418,17 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
 }
 
 }  // namespace
+
+void fields(results::FieldVisitor& v, Followed& followed) {
+  const std::int64_t step = followed.step;
+  v.event("followed");
+  v("run", followed.run, "The run.");
+  v("evaluations", followed.evaluations, "Checkpoints that were evaluated.");
+  v("skipped", followed.skipped, "Checkpoints that were passed over.");
+  v.derived("step", step < 0 ? std::nullopt : std::optional(step), results::kSteps,
+            "The last evaluated step; null for none.");
+  v("reason", followed.reason, "Why it ended.");
+}
 
 int follow(const EvaluateArguments& arguments, const std::string& run, const Context& context) {
   const train::StartupSignals signals;
@@ -462,8 +444,9 @@ int follow(const EvaluateArguments& arguments, const std::string& run, const Con
       arguments.json ? hooks::make_json_hook(context.out, never, std::chrono::system_clock::now)
                      : hooks::make_progress_hook(context.out, false, arguments.quiet, never,
                                                  {{}, std::chrono::system_clock::now, {}}));
-  const Followed followed = follow_run(options);
-  print_followed(followed, run, arguments.json, context.out);
+  Followed followed = follow_run(options);
+  followed.run = run;
+  print_followed(followed, arguments.json, context.out);
   return followed.reason == Reason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 

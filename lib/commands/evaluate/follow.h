@@ -12,9 +12,11 @@
 // replaced (--overwrite), the follower starts anew with the config of the new run.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "commands/evaluate/command.h"
+#include "results/train_events.h"
 
 namespace trainer::commands {
 
@@ -22,5 +24,15 @@ namespace trainer::commands {
 // last line. `run`: a folder that may not exist yet. Returns the exit code. Throws DataError when
 // no new checkpoint came for evaluate.timeout_secs.
 int follow(const EvaluateArguments& arguments, const std::string& run, const Context& context);
+
+// The last line.
+struct Followed {
+  std::string run;  // as the user names it
+  std::int64_t evaluations = 0;
+  std::int64_t skipped = 0;  // checkpoints between the evaluated ones, and before the first
+  std::int64_t step = -1;    // the last evaluated step, also by an earlier follower; -1: none
+  results::FinishReason reason = results::FinishReason::kDone;
+};
+void fields(results::FieldVisitor& v, Followed& followed);
 
 }  // namespace trainer::commands

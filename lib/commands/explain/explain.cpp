@@ -296,11 +296,6 @@ std::string explain(const std::string& path) {
   return found.title + join(lines, "\n") + found.others;
 }
 
-// What `explain --json` prints.
-struct ExplainEvent {
-  std::vector<Explained> keys;
-};
-
 void fields(results::FieldVisitor& v, Explained& key) {
   v("key", key.path, "The path of the key.");
   v("value", key.value, "The values that are allowed.");

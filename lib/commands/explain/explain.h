@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "results/field.h"
+
 namespace trainer::commands {
 
 // A key, or an alternative such as optimizer.adam.
@@ -31,5 +33,11 @@ std::vector<ExplainedSection> explained_sections();
 std::string explain(const std::string& path);
 // Returns the same keys as one JSON object in a line; all keys without a path.
 std::string explain_json(const std::string& path);
+
+// What explain_json() writes.
+struct ExplainEvent {
+  std::vector<Explained> keys;
+};
+void fields(results::FieldVisitor& v, ExplainEvent& event);
 
 }  // namespace trainer::commands

@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "commands/explain/catalogue.h"
 #include "commands/explain/explain.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
-#include "results/catalogue.h"
 
 namespace trainer::commands {
 
@@ -39,7 +39,7 @@ std::string markdown_table(const Row& titles, const std::vector<Row>& rows) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : '`' + text + '`'; }
 
-std::string keys_text() {
+std::string describe_keys() {
   std::string text;
   for (const ExplainedSection& section : explained_sections()) {
     text += concat("\n## ", section.name, "\n\n");
@@ -56,7 +56,7 @@ std::string keys_text() {
   return text;
 }
 
-std::string backbones() {
+std::string describe_backbones() {
   std::vector<Row> rows;
   for (const config::Backbone& backbone : config::list_backbones()) {
     const std::string file = config::imagenet_weight_file(backbone);
@@ -71,7 +71,7 @@ std::string backbones() {
          markdown_table({"name", "variant", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
-std::string formats() {
+std::string describe_formats() {
   using enum config::DataFormat;
   static constexpr std::pair<config::DataFormat, const char*> kFormats[] = {
       {kIdx, "The files of MNIST: images and labels of each split, .gz or not."},
@@ -95,7 +95,7 @@ std::string formats() {
          "make a tar shard for\n`webdataset` of one.\n";
 }
 
-std::string exit_codes() {
+std::string describe_exit_codes() {
   const auto row = [](int value, const char* meaning) {
     return Row{std::to_string(value), meaning};
   };
@@ -164,11 +164,11 @@ void add_keys(const std::vector<KeyDescription>& keys, const std::string& above,
   }
 }
 
-// Returns the keys of a result of results/catalogue.h: one list, or one for each kind of line.
+// Returns the keys of a result of catalogue.h: one list, or one for each kind of line.
 // Throws ConfigError for another name.
 std::vector<std::vector<ExplainedOutput>> list_outputs(const std::string& result) {
   std::vector<std::vector<ExplainedOutput>> lists;
-  for (const auto& keys : list_alternatives(results::find_description(result).form)) {
+  for (const auto& keys : list_alternatives(find_description(result).form)) {
     add_keys(keys, "", lists.emplace_back());
   }
   return lists;
@@ -180,7 +180,7 @@ std::string reference() {
   return "# Reference of configs\n\nWritten by `trainer explain --all`; a test compares the two. "
          "`trainer explain KEY` prints a part in the terminal.\nEvery value may also be "
          "`${NAME}` or `${NAME:-default}`, a variable of the environment.\n" +
-         keys_text() + backbones() + formats() + exit_codes();
+         describe_keys() + describe_backbones() + describe_formats() + describe_exit_codes();
 }
 
 std::string output_reference() {
@@ -188,7 +188,7 @@ std::string output_reference() {
       "# Reference of outputs\n\nWritten by `trainer explain --outputs`; a test compares the two. "
       "`trainer explain --result NAME` prints a part in\nthe terminal, and `trainer schema "
       "--result NAME` its JSON Schema. Numbers that are not finite are null.\n";
-  for (const results::ResultDescription& result : results::list_results()) {
+  for (const ResultDescription& result : list_results()) {
     text += concat("\n## ", result.name, "\n\n", result.meaning, '\n');
     for (const std::vector<ExplainedOutput>& outputs : list_outputs(result.name)) {
       std::vector<Row> rows;
@@ -202,7 +202,7 @@ std::string output_reference() {
 }
 
 std::string explain_result(const std::string& result) {
-  std::string text = results::find_description(result).meaning + '\n';
+  std::string text = find_description(result).meaning + '\n';
   for (const std::vector<ExplainedOutput>& outputs : list_outputs(result)) {
     text += '\n';
     for (const ExplainedOutput& output : outputs) {

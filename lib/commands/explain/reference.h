@@ -9,8 +9,7 @@ namespace trainer::commands {
 std::string reference();
 // Returns configs/output_reference.md, the keys of the files of a run and of the lines of --json.
 std::string output_reference();
-// Returns the keys of a result of results/catalogue.h as lines. Throws ConfigError for another
-// name.
+// Returns the keys of a result of catalogue.h as lines. Throws ConfigError for another name.
 std::string explain_result(const std::string& result);
 
 }  // namespace trainer::commands

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "commands/export/example.h"
+#include "commands/export/example.inl"
 #include "commands/export/model_description.h"
 #include "inference/decisions/stored_decisions.h"
 #include "inference/open_model/run_archive.h"
@@ -14,17 +14,6 @@
 #include "results/write_json.h"
 
 namespace trainer::commands {
-namespace {
-
-// What `export --json` prints.
-struct ExportEvent {
-  std::string output, format, run;
-  std::int64_t step = 0;
-  std::string checkpoint;                   // "best", "last" or ""
-  std::optional<double> temperature;        // set for a calibrated model
-  std::optional<bool> temperature_applied;  // set for a calibrated model
-  std::string description, example;         // files beside an ONNX file
-};
 
 void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.event("exported");
@@ -39,6 +28,22 @@ void fields(results::FieldVisitor& v, ExportEvent& event) {
   v.when_present("description", event.description,
                  "The file that describes the input and output of an ONNX file.");
   v.when_present("example", event.example, "The Python program that uses it.");
+}
+
+namespace {
+
+// Writes a program that predicts image files by the ONNX file beside it and the JSON file of the
+// model, with the packages onnxruntime, numpy and pillow. Throws ConfigError for a model whose
+// images it cannot read: those that are not resized from files, that have another number of
+// channels than 1 or 3, or a range of 16-bit values.
+void write_example(const results::ExportedModel& model, const Path& path) {
+  const std::int64_t channels = model.input.shape.back();
+  if (!model.resize || !model.resize->range.empty() || (channels != 1 && channels != 3)) {
+    throw ConfigError({},
+                      "--example reads image files of 8 bits with 1 or 3 channels, which this "
+                      "model was not trained on; leave --example out");
+  }
+  write_file_atomic(path, kExample);
 }
 
 // Returns the ONNX options of the arguments, but for the metadata.

@@ -1,9 +1,12 @@
 // The command `export`.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "commands/model_arguments/model_arguments.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -19,5 +22,16 @@ struct ExportArguments : ModelArguments {
   bool example = false;       // write a Python program beside an ONNX file
 };
 int execute(const ExportArguments& arguments, const Context& context);
+
+// What `export --json` prints.
+struct ExportEvent {
+  std::string output, format, run;
+  std::int64_t step = 0;
+  std::string checkpoint;                   // "best", "last" or ""
+  std::optional<double> temperature;        // set for a calibrated model
+  std::optional<bool> temperature_applied;  // set for a calibrated model
+  std::string description, example;         // files beside an ONNX file
+};
+void fields(results::FieldVisitor& v, ExportEvent& event);
 
 }  // namespace trainer::commands

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
-#include "commands/weights/sources.h"
 #include "config/pretrained.h"
 #include "config/values.h"
 #include "model/build_model.h"
@@ -13,26 +12,28 @@
 #include "results/write_json.h"
 
 namespace trainer::commands {
+
+void fields(results::FieldVisitor& v, BackboneRow& row) {
+  v("name", row.name, "The name in model.backbone.");
+  v("variant", row.variant, "The variant of the backbone.");
+  v("input", row.input, "Shape of the image that the numbers are for.");
+  v("parameters", row.parameters, "Parameters without the classifier.");
+  v("flops", row.flops, {"FLOP", 0}, "Operations of a forward pass.");
+  v("features", row.features, "Channels at its end.");
+  v("preprocess", row.preprocess, "The preset of data.preprocess.");
+  v("weights", row.weights, "The file of weights: imagenet; empty for none.");
+  v("source", row.source, "The network in Python whose weight files it takes.");
+}
+
+void fields(results::FieldVisitor& v, BackboneList& list) {
+  v.event("models");
+  v("backbones", list.backbones, "The backbones.");
+  v.when_present("sources", list.sources, "The published weights of the backbone that is named.");
+}
+
 namespace {
 
 using Name = config::Backbone::Name;
-
-struct BackboneRow {
-  std::string name, variant;
-  std::vector<std::int64_t> input;  // the shape of the image that the numbers are for
-  std::int64_t parameters = 0;  // excludes the classifier, includes batch norm's moving statistics
-  std::int64_t flops = 0;       // forward, one image
-  std::int64_t features = 0;    // channels at its end
-  std::string preprocess;       // the preset of data.preprocess
-  std::string weights;          // the file of `weights: imagenet`
-  std::string source;           // the network in Python, whose weight files it takes
-};
-
-// What `models --json` prints.
-struct BackboneList {
-  std::vector<BackboneRow> backbones;
-  std::vector<Source> sources = {};  // of the backbone that is named
-};
 
 constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
 
@@ -75,24 +76,6 @@ std::vector<BackboneRow> backbone_rows(std::optional<Name> name) {
     if (!name || backbone.name == *name) rows.push_back(make_row(backbone));
   }
   return rows;
-}
-
-void fields(results::FieldVisitor& v, BackboneRow& row) {
-  v("name", row.name, "The name in model.backbone.");
-  v("variant", row.variant, "The variant of the backbone.");
-  v("input", row.input, "Shape of the image that the numbers are for.");
-  v("parameters", row.parameters, "Parameters without the classifier.");
-  v("flops", row.flops, {"FLOP", 0}, "Operations of a forward pass.");
-  v("features", row.features, "Channels at its end.");
-  v("preprocess", row.preprocess, "The preset of data.preprocess.");
-  v("weights", row.weights, "The file of weights: imagenet; empty for none.");
-  v("source", row.source, "The network in Python whose weight files it takes.");
-}
-
-void fields(results::FieldVisitor& v, BackboneList& list) {
-  v.event("models");
-  v("backbones", list.backbones, "The backbones.");
-  v.when_present("sources", list.sources, "The published weights of the backbone that is named.");
 }
 
 void print_backbones(const std::vector<BackboneRow>& rows, std::ostream& out) {

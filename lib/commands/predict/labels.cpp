@@ -14,28 +14,6 @@ namespace {
 
 double probability(float logit) { return sigmoid(static_cast<double>(logit)); }
 
-// A line of JSON.
-struct LabelLine {
-  std::optional<std::string> file;
-  std::int64_t index = 0;
-  std::vector<std::string> labels;
-  std::vector<std::pair<std::string, double>> probabilities;
-  std::optional<results::Novelty> novelty;
-  std::optional<std::vector<std::string>> present, absent;
-  std::optional<std::vector<double>> logits;
-};
-
-void fields(results::FieldVisitor& v, LabelLine& line) {
-  v.when_present("file", line.file, "The image file, or the file of arrays.");
-  v("index", line.index, "The number of the image, from 0.");
-  v("labels", line.labels, "The predicted labels.");
-  v("probabilities", line.probabilities, results::kShare, "The probabilities, by label.");
-  results::novelty_fields(v, line.novelty);
-  v.when_present("present", line.present, "The labels that the image is known to have.");
-  v.when_present("absent", line.absent, "The labels that it is known not to have.");
-  v.when_present("logits", line.logits, "The logits, with --logits.");
-}
-
 }  // namespace
 
 LabelWriter::LabelWriter(const std::string& format, const std::vector<std::string>& labels,
@@ -131,7 +109,7 @@ void LabelWriter::write_csv(const inference::PredictionInput& input, const resul
 
 void LabelWriter::write_json(const inference::PredictionInput& input, const results::Output& output,
                              const std::optional<results::Novelty>& novelty) {
-  LabelLine line;
+  results::LabelLine line;
   line.novelty = novelty;
   line.file = find_file(input, output.index);
   line.index = output.index;

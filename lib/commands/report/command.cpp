@@ -13,12 +13,6 @@
 namespace trainer::commands {
 namespace {
 
-// What `report --json` prints.
-struct ReportEvent {
-  std::string output;
-  bool is_complete = true;
-};
-
 inference::MistakeOptions mistake_options(const ReportArguments& arguments,
                                           const Context& context) {
   return {static_cast<std::size_t>(arguments.mistakes),
@@ -103,13 +97,13 @@ bool report_sweep(const ReportArguments& arguments, const Path& folder, const Pa
   return check_points(summary, context);
 }
 
+}  // namespace
+
 void fields(results::FieldVisitor& v, ReportEvent& event) {
   v.event("report");
   v("output", event.output, "The page.");
   v("complete", event.is_complete, "Whether all parts of it could be made.");
 }
-
-}  // namespace
 
 int execute(const ReportArguments& arguments, const Context& context) {
   const Path folder = arguments.folder;

@@ -8,6 +8,7 @@
 
 #include "commands/context/context.h"
 #include "config/config.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -25,5 +26,12 @@ struct ReportArguments {
 };
 // Returns kExitData if a part of the report could not be made.
 int execute(const ReportArguments& arguments, const Context& context);
+
+// What `report --json` prints.
+struct ReportEvent {
+  std::string output;
+  bool is_complete = true;
+};
+void fields(results::FieldVisitor& v, ReportEvent& event);
 
 }  // namespace trainer::commands

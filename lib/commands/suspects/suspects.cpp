@@ -257,16 +257,6 @@ std::string to_text(const Suspects& suspects, const LabelledImages& images) {
          list_copies(suspects, images);
 }
 
-// A suspect as a line of JSON.
-struct SuspectEvent {
-  std::string path, label;
-  Split split = Split::kTrain;
-  std::optional<std::string> suggested;
-  std::vector<SuspectReason> reasons;
-  double score = 0;
-  std::vector<std::string> copies;
-};
-
 void fields(results::FieldVisitor& v, SuspectEvent& suspect) {
   v.event("suspect");
   v("path", suspect.path, "The image.");

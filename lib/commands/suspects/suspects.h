@@ -12,6 +12,7 @@
 #include "base/spelling.h"
 #include "commands/suspects/judged.h"
 #include "commands/suspects/labelled_images.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -62,7 +63,18 @@ void write_suspect_sheet(const Suspects& suspects, const LabelledImages& images,
 
 // Returns the report for people: the first suspects of each reason, and the totals.
 std::string to_text(const Suspects& suspects, const LabelledImages& images);
-// Returns {"event":"suspect",...} for each suspect, then {"event":"suspects",...}.
+// A suspect as a line of JSON.
+struct SuspectEvent {
+  std::string path, label;
+  Split split = Split::kTrain;
+  std::optional<std::string> suggested;
+  std::vector<SuspectReason> reasons;
+  double score = 0;
+  std::vector<std::string> copies;
+};
+void fields(results::FieldVisitor& v, SuspectEvent& suspect);
+void fields(results::FieldVisitor& v, Suspects& suspects);  // without the list
+// Returns a line for each suspect, and one for all.
 std::string to_json(const Suspects& suspects, const LabelledImages& images);
 
 }  // namespace trainer::commands

@@ -1,7 +1,6 @@
 #include "commands/validate/command.h"
 
 #include <filesystem>
-#include <optional>
 
 #include "base/error.h"
 #include "base/files/files.h"
@@ -9,31 +8,12 @@
 #include "base/text.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
-#include "results/field.h"
 #include "results/write_json.h"
 #include "train/open.h"
 #include "train/run_dir.h"
 #include "train/warnings.h"
 
 namespace trainer::commands {
-
-struct Unchecked {
-  std::string what;     // "samples and labels"
-  std::string command;  // the command of trainer that checks it
-};
-
-struct ValidationError {
-  std::string file;                 // empty for an error without a place in a file
-  std::optional<int> line, column;  // set if they are known
-  std::string message;
-};
-
-struct Validation {
-  std::string config;
-  bool ok = true;
-  std::vector<ValidationError> errors = {};
-  std::optional<std::vector<Unchecked>> unchecked = {};  // set for a valid config
-};
 
 void fields(results::FieldVisitor& v, ValidationError& error) {
   v.when_present("file", error.file, "The file that has the error.");

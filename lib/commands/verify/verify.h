@@ -39,6 +39,7 @@ struct Verification {
   std::vector<std::string> notes;
   bool holds() const;
 };
+void fields(results::FieldVisitor& v, Verification::Row& row);
 void fields(results::FieldVisitor& v, Verification& verification);  // without its rows
 
 struct VerifyOptions {

@@ -10,11 +10,6 @@
 
 namespace trainer::commands {
 
-// What `weights --search --json` prints.
-struct SourceList {
-  std::vector<Source> sources;
-};
-
 namespace {
 
 Source make_source(const config::WeightRow& row, const config::Environment& environment) {
@@ -92,10 +87,6 @@ void print_sources(const std::vector<Source>& sources, std::ostream& out) {
   out << "\n`trainer weights NAME` downloads one. model.backbone.weights: NAME takes it, its "
          "variant "
          "and its\npreprocessing.\n";
-}
-
-void print_sources_json(const std::vector<Source>& sources, std::ostream& out) {
-  results::print_json(SourceList{sources}, out);
 }
 
 }  // namespace trainer::commands

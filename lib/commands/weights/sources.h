@@ -26,7 +26,10 @@ std::vector<Source> list_sources(config::Backbone::Name backbone,
                                  const config::Environment& environment);
 
 void print_sources(const std::vector<Source>& sources, std::ostream& out);
-// Prints one line of JSON.
-void print_sources_json(const std::vector<Source>& sources, std::ostream& out);
+// What `weights --search --json` prints.
+struct SourceList {
+  std::vector<Source> sources;
+};
+void fields(results::FieldVisitor& v, SourceList& list);
 
 }  // namespace trainer::commands

@@ -142,17 +142,6 @@ Downloaded download_weights(const WeightFile& weights, const config::Environment
   return download(what, progress);
 }
 
-// What `weights --json` prints: the list, or a line for each file that it downloads.
-struct WeightList {
-  std::string folder;
-  std::vector<WeightFile> files;
-};
-struct DownloadEvent {
-  std::string name, file;
-  std::int64_t bytes = 0;
-  bool was_there = false;
-};
-
 void fields(results::FieldVisitor& v, WeightFile& weights) {
   v("name", weights.name, "The backbone.");
   v("file", weights.file, "The name of the file.");
@@ -271,12 +260,16 @@ std::string describe(const Downloaded& result) {
 int execute(const WeightsArguments& arguments, const Context& context) {
   const config::Environment& environment = context.environment;
   if (!arguments.search.empty()) {
-    const std::vector<Source> sources = search_sources(arguments.search, environment);
-    if (sources.empty()) {
+    const SourceList list{search_sources(arguments.search, environment)};
+    if (list.sources.empty()) {
       throw ConfigError({}, "--search: no name of weights and no backbone has '",
                         printable(arguments.search), "'; `trainer models` lists the backbones");
     }
-    arguments.json ? print_sources_json(sources, context.out) : print_sources(sources, context.out);
+    if (arguments.json) {
+      results::print_json(list, context.out);
+    } else {
+      print_sources(list.sources, context.out);
+    }
     return kExitOk;
   }
   if (arguments.names.empty() && arguments.json) {

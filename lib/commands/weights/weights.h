@@ -1,12 +1,14 @@
 // `weights`: the ImageNet weights of the backbones, listed and downloaded.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "commands/context/context.h"
 #include "commands/weights/download.h"
 #include "config/config.h"
+#include "results/field.h"
 
 namespace trainer::commands {
 
@@ -37,6 +39,19 @@ struct WeightsArguments {
   bool json = false;
 };
 int execute(const WeightsArguments& arguments, const Context& context);
+
+// What `weights --json` prints: the list, or a line for each file that it downloads.
+struct WeightList {
+  std::string folder;
+  std::vector<WeightFile> files;
+};
+struct DownloadEvent {
+  std::string name, file;
+  std::int64_t bytes = 0;
+  bool was_there = false;
+};
+void fields(results::FieldVisitor& v, WeightList& list);
+void fields(results::FieldVisitor& v, DownloadEvent& event);
 
 // Does what `weights NAME` does, with progress on a terminal.
 Downloaded download_weights(const WeightFile& weights, const Context& context);

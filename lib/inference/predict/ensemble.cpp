@@ -11,6 +11,7 @@
 #include "data/class_names.h"
 #include "engine/evaluate.h"
 #include "engine/metrics/ensemble.h"
+#include "results/train_events.h"
 #include "train/class_order.h"
 
 namespace trainer::inference {
@@ -124,10 +125,13 @@ struct NamedMetrics {
 };
 
 void fields(results::FieldVisitor& v, NamedMetrics& named) {
+  results::FurtherMetrics further = results::find_further_metrics(named.metrics);
   v("count", named.metrics.count, results::kSamples, "Images.");
-  for (auto& [name, value] : engine::named_metrics(named.metrics)) {
-    v.derived(std::string(name).c_str(), value, "The metric of this name.");
-  }
+  v("loss", named.metrics.loss, "Mean loss.");
+  v.when_present("accuracy", named.metrics.accuracy, results::kShare, "Accuracy.");
+  v.when_present("top_k_accuracy", further.top_k_accuracy, results::kShare,
+                 "Images whose class is among the most probable.");
+  fields(v, further.means);
 }
 
 // Returns "+0.52" or "-0.10" for a difference of shares in percent.

@@ -91,4 +91,15 @@ void fields(FieldVisitor& v, PredictionLine& line) {
   v.when_present("heatmap", line.heatmap, "The file of the heatmap.");
 }
 
+void fields(FieldVisitor& v, LabelLine& line) {
+  v.when_present("file", line.file, "The image file, or the file of arrays.");
+  v("index", line.index, "The number of the image, from 0.");
+  v("labels", line.labels, "The predicted labels.");
+  v("probabilities", line.probabilities, kShare, "The probabilities, by label.");
+  novelty_fields(v, line.novelty);
+  v.when_present("present", line.present, "The labels that the image is known to have.");
+  v.when_present("absent", line.absent, "The labels that it is known not to have.");
+  v.when_present("logits", line.logits, "The logits, with --logits.");
+}
+
 }  // namespace trainer::results

@@ -99,6 +99,17 @@ struct PredictionLine {
   std::string heatmap;
 };
 void fields(FieldVisitor& v, PredictionLine& line);
+// A line of a model of several labels.
+struct LabelLine {
+  std::optional<std::string> file;
+  std::int64_t index = 0;
+  std::vector<std::string> labels;
+  std::vector<std::pair<std::string, double>> probabilities;
+  std::optional<Novelty> novelty;
+  std::optional<std::vector<std::string>> present, absent;
+  std::optional<std::vector<double>> logits;
+};
+void fields(FieldVisitor& v, LabelLine& line);
 // Lists the keys of a line about novelty, which are left out without it.
 void novelty_fields(FieldVisitor& v, const std::optional<Novelty>& novelty);
 

@@ -41,7 +41,22 @@ std::string table_markdown(const Summary& summary);
 
 // The keys of table.json and `sweep --json`.
 void fields(FieldVisitor& v, Summary& summary);
-// Returns the event of a point that is over as a line of JSON without its end.
+// A point that is over. What it does not have is empty.
+struct SweepPoint {
+  std::string name, state;
+  std::vector<std::pair<std::string, std::string>> values;
+  std::optional<int> code;
+  std::optional<std::string> message;
+  std::optional<double> images_per_second, total_seconds, accuracy;
+  std::string checkpoint;
+};
+// The line of such a point.
+struct PointEvent {
+  SweepPoint point;
+  std::optional<double> eta_seconds;
+};
+void fields(FieldVisitor& v, PointEvent& event);
+// Returns the line without its end.
 std::string point_json(const PointState& state, CheckpointChoice checkpoint,
                        std::optional<double> eta_seconds);
 // table.csv, table.json and table.md in the sweep's folder.

@@ -12,16 +12,6 @@ struct SweepRow {
   std::vector<std::string> columns;  // the keys of choose_columns()
 };
 
-// A point that is over. What it does not have is empty.
-struct SweepPoint {
-  std::string name, state;
-  std::vector<std::pair<std::string, std::string>> values;
-  std::optional<int> code;
-  std::optional<std::string> message;
-  std::optional<double> images_per_second, total_seconds, accuracy;
-  std::string checkpoint;
-};
-
 SweepPoint make_point(const PointState& state, CheckpointChoice checkpoint) {
   SweepPoint point;
   point.name = state.point.name;
@@ -54,6 +44,8 @@ void fields(FieldVisitor& v, SweepRow& row) {
   v("verdict", row.row.verdict, "What limits the speed, and why runs are missing.");
 }
 
+}  // namespace
+
 void fields(FieldVisitor& v, SweepPoint& point) {
   v("name", point.name, "The folder of the run.");
   v("state", point.state, "Whether it has finished.");
@@ -66,18 +58,11 @@ void fields(FieldVisitor& v, SweepPoint& point) {
   v.when_present("checkpoint", point.checkpoint, "That of the accuracy: best or last.");
 }
 
-struct PointEvent {
-  SweepPoint point;
-  std::optional<double> eta_seconds;
-};
-
 void fields(FieldVisitor& v, PointEvent& event) {
   v.event("point");
   fields(v, event.point);
   v.when_present("eta_seconds", event.eta_seconds, kSeconds, "Time to the end of the sweep.");
 }
-
-}  // namespace
 
 void fields(FieldVisitor& v, Summary& summary) {
   std::vector<std::string> columns;

@@ -6,16 +6,17 @@
 
 #include "results/describe.h"
 
-namespace trainer::results {
+namespace trainer::commands {
 
 struct ResultDescription {
   std::string name;
   std::string meaning;
-  Form form;
+  results::Form form;
 };
 
+// Lists the lines of each command that has --json, by the name of the command, and the files.
 std::vector<ResultDescription> list_results();
 // Throws ConfigError that lists the names for another name.
 ResultDescription find_description(const std::string& name);
 
-}  // namespace trainer::results
+}  // namespace trainer::commands
