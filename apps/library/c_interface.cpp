@@ -97,6 +97,11 @@ trainer::data::GivenImage read_image(const trainer_image& image) {
                   "kind of an image: expected TRAINER_FILE, TRAINER_ENCODED or TRAINER_PIXELS");
 }
 
+template <class T>
+const T* find_data(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
 const Model& check_model(const trainer_model* model) {
   require(model != nullptr, "model is NULL");
   if (!model->model.is_here()) {
@@ -122,6 +127,8 @@ trainer_status trainer_open(const char* path, const trainer_options* options, tr
       chosen.checkpoint = read_name(options->checkpoint);
       chosen.threads = options->threads;
       chosen.calibrated = options->uncalibrated == 0;
+      chosen.novelty = options->no_novelty == 0;
+      chosen.features = options->features != 0;
     }
     require(chosen.threads >= 0, "threads: expected 0 or more");
     *model = new trainer_model{Model(path, chosen)};
@@ -143,6 +150,11 @@ const char* trainer_class_name(const trainer_model* model, std::size_t index) {
 }
 
 int trainer_has_labels(const trainer_model* model) { return model->model.has_labels() ? 1 : 0; }
+
+double trainer_novelty_limit(const trainer_model* model) { return model->model.novelty_limit(); }
+std::size_t trainer_feature_count(const trainer_model* model) {
+  return model->model.feature_count();
+}
 
 void trainer_input_size(const trainer_model* model, std::int32_t* height, std::int32_t* width,
                         std::int32_t* channels) {
@@ -182,6 +194,14 @@ const std::int32_t* trainer_classes(const trainer_result* result) {
   return result->predictions.classes.data();
 }
 const std::uint8_t* trainer_labels(const trainer_result* result) {
-  const auto& labels = result->predictions.labels;
-  return labels.empty() ? nullptr : labels.data();
+  return find_data(result->predictions.labels);
+}
+const double* trainer_distances(const trainer_result* result) {
+  return find_data(result->predictions.distances);
+}
+const std::uint8_t* trainer_novel(const trainer_result* result) {
+  return find_data(result->predictions.novel);
+}
+const float* trainer_features(const trainer_result* result) {
+  return find_data(result->predictions.features);
 }

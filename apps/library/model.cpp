@@ -17,6 +17,7 @@
 #include "inference/decisions/stored_decisions.h"
 #include "inference/decisions/thresholds.h"
 #include "inference/open_model/source.h"
+#include "inference/predict/features.h"
 
 namespace trainer::library {
 namespace {
@@ -84,28 +85,43 @@ Model::Model(const std::string& path, const Options& options)
       data_(inference::data_of_image_files(opened_, "an image")),
       process_(::getpid()) {
   options_.loss = opened_.config.model.loss;
+  if (options.novelty) novelty_ = inference::find_novelty(opened_, false);
   if (has_labels()) {
     thresholds_ = inference::read_thresholds(opened_, false).logits;
   } else {
     if (options.calibrated) inference::use_temperature(opened_, options_);
     inference::use_operating_point(opened_, options_);
   }
-  thread_.run([&] {
-    std::vector<inference::PredictionInput> inputs(1);
-    inputs[0].images = data::open_given_images(data_, {});
-    engine_ = inference::make_engine(opened_, inputs);
-  });
+  thread_.run([&] { make_engine(options.features); });
   opened_.file.tensors.clear();  // the engine has a copy
   batch_ = engine_->evaluation_batch();
   outputs_ = engine_->replica().outputs();
-  const std::vector<float> zeros(static_cast<std::size_t>(outputs_));
+  const std::vector<float> zeros(static_cast<std::size_t>(outputs_ - options_.features));
   const std::size_t count =
       has_labels() ? zeros.size() : results::compute_probabilities(zeros, options_.loss).size();
   names_ = name_outputs(opened_.classes, count);
 }
 
+void Model::make_engine(bool features) {
+  std::vector<inference::PredictionInput> inputs(1);
+  inputs[0].images = data::open_given_images(data_, {});
+  if (!features && !novelty_) {
+    engine_ = inference::make_engine(opened_, inputs);
+    return;
+  }
+  inference::FeatureEngine scoring = inference::make_scoring_engine(opened_, inputs);
+  engine_ = std::move(scoring.engine);
+  options_.features = scoring.shape.elements();
+  if (novelty_) inference::check_width(opened_, *novelty_, options_.features);
+  if (features) features_ = static_cast<std::size_t>(options_.features);
+}
+
 Model::~Model() {
   thread_.run([&] { engine_.reset(); });
+}
+
+double Model::novelty_limit() const {
+  return novelty_ ? novelty_->limit : std::numeric_limits<double>::quiet_NaN();
 }
 
 bool Model::is_here() const { return process_ == ::getpid(); }
@@ -118,6 +134,9 @@ Predictions Model::predict(std::vector<data::GivenImage> images) const {
   all.probabilities.resize(count * width, std::numeric_limits<double>::quiet_NaN());
   all.classes.resize(count, -1);
   if (has_labels()) all.labels.resize(count * width);
+  if (novelty_) all.distances.resize(count, std::numeric_limits<double>::quiet_NaN());
+  if (novelty_) all.novel.resize(count);
+  all.features.resize(count * features_, std::numeric_limits<float>::quiet_NaN());
   if (count == 0) return all;
   inference::PredictionInput input;
   input.images = data::open_given_images(data_, std::move(images));
@@ -135,6 +154,12 @@ Predictions Model::predict(std::vector<data::GivenImage> images) const {
     all.errors[index] = output.error;
     if (!output.error.empty()) return;
     double* const row = &all.probabilities[index * width];
+    if (features_ > 0) std::ranges::copy(output.features, &all.features[index * features_]);
+    if (novelty_) {
+      const results::Novelty novelty = novelty_->judge(output.features, opened_.classes);
+      all.distances[index] = novelty.distance;
+      all.novel[index] = novelty.is_novel;
+    }
     if (has_labels()) {
       for (std::size_t i = 0; i < width; ++i) {
         const auto logit = static_cast<double>(output.logits[i]);

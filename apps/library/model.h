@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/sections/data.h"
 #include "data/open_images.h"
 #include "engine/engine.h"
+#include "inference/decisions/novelty.h"
 #include "inference/open_model/open_model.h"
 #include "inference/predict/predict.h"
 #include "library/engine_thread.h"
@@ -21,6 +23,8 @@ struct Options {
   std::string checkpoint;  // "best", "last" or ""
   std::int32_t threads = 0;
   bool calibrated = true;
+  bool novelty = true;    // with the run's limit of novelty, if it has one
+  bool features = false;  // beside the probabilities
 };
 
 // Predictions of images, a row each.
@@ -29,6 +33,9 @@ struct Predictions {
   std::vector<double> probabilities;
   std::vector<std::int32_t> classes;
   std::vector<std::uint8_t> labels;  // empty for models of one class per image
+  std::vector<double> distances;     // to the training images; empty without a limit of novelty
+  std::vector<std::uint8_t> novel;   // empty without a limit of novelty
+  std::vector<float> features;       // empty unless Options::features
 };
 
 // Several threads may call const functions at once.
@@ -42,6 +49,10 @@ class Model {
   const std::string& notes() const { return notes_; }
   std::int64_t step() const { return opened_.step; }
   bool has_labels() const { return opened_.is_multi_label(); }
+  // The distance from which on an image is novel; NaN without a limit of novelty.
+  double novelty_limit() const;
+  // The width of a row of features; 0 unless Options::features.
+  std::size_t feature_count() const { return features_; }
   Shape image_shape() const { return *opened_.image_shape; }
   // Returns whether this process is the one that opened the model. Otherwise no function but this
   // may be called, and the object must not be destroyed, as its threads are not here.
@@ -50,11 +61,15 @@ class Model {
   Predictions predict(std::vector<data::GivenImage> images) const;
 
  private:
+  void make_engine(bool features);
+
   std::string notes_;
   inference::OpenedModel opened_;
   std::vector<std::string> names_;  // a name for each probability
   config::Data data_;
   results::PredictOptions options_;
+  std::optional<inference::StoredNovelty> novelty_;
+  std::size_t features_ = 0;        // kept in predictions
   std::vector<double> thresholds_;  // a logit for each label
   pid_t process_;
   mutable EngineThread thread_;

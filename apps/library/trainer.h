@@ -1,6 +1,6 @@
 /* Predicts with models that `trainer` has trained, on the CPU: libtrainer.so.
  *
- * The probabilities are those of `trainer predict`, bit for bit.
+ * The probabilities of a call are those of `trainer predict` with the same images, bit for bit.
  *
  * - Handles hold all state. Several threads may use one handle at once, as long as none of them
  *   closes it; calls decode images side by side and take turns on the model.
@@ -66,6 +66,8 @@ typedef struct trainer_options {
   const char* checkpoint; /* "best" or "last" of a run; NULL: as `trainer predict` */
   int32_t threads;        /* processor cores to use; 0: as the run's config sets */
   int32_t uncalibrated;   /* not 0: without the temperature of `evaluate --calibrate` */
+  int32_t no_novelty;     /* not 0: without the limit of `evaluate --novelty` */
+  int32_t features;       /* not 0: with features, which are computed in float32 */
 } trainer_options;
 
 /* Opens a run folder or a checkpoint. `options` may be NULL. `*model` becomes NULL on errors. */
@@ -87,6 +89,11 @@ TRAINER_API size_t trainer_class_count(const trainer_model* model);
 TRAINER_API const char* trainer_class_name(const trainer_model* model, size_t index);
 /* Returns 1 for a model that gives an image several labels, else 0. */
 TRAINER_API int trainer_has_labels(const trainer_model* model);
+/* Returns the distance to the training images above which an image shows none of the classes, which
+ * `evaluate --novelty` has found; NaN without one. */
+TRAINER_API double trainer_novelty_limit(const trainer_model* model);
+/* The number of features of an image; 0 unless trainer_options asks for them. */
+TRAINER_API size_t trainer_feature_count(const trainer_model* model);
 /* The size to which images are resized, and 1 for grey or 3 for colour; other numbers of channels
  * are those of the training images. */
 TRAINER_API void trainer_input_size(const trainer_model* model, int32_t* height, int32_t* width,
@@ -150,6 +157,15 @@ TRAINER_API const int32_t* trainer_classes(const trainer_result* result);
 /* A row for each image: 1 for each label above its threshold, else 0. NULL for models that give an
  * image one class. */
 TRAINER_API const uint8_t* trainer_labels(const trainer_result* result);
+/* The distance of each image to the training images, NaN for images without a prediction; NULL
+ * without a limit of novelty. */
+TRAINER_API const double* trainer_distances(const trainer_result* result);
+/* 1 for each image that shows none of the classes, else 0; NULL without a limit of novelty. The
+ * image has probabilities and a class all the same. */
+TRAINER_API const uint8_t* trainer_novel(const trainer_result* result);
+/* A row for each image, with the output of the layer before the last one with weights, as `predict
+ * --features` writes it; NaN for images without a prediction. NULL without features. */
+TRAINER_API const float* trainer_features(const trainer_result* result);
 
 #ifdef __cplusplus
 }

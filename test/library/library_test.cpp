@@ -258,6 +258,31 @@ TEST_CASE("trainer_predict gives a class of one output the rest of its probabili
   CHECK(rows.classes[0] == (rows.probabilities[1] > 0.5 ? 1 : 0));
 }
 
+TEST_CASE(
+    "trainer_predict has features where the options ask for them, and no novelty without a limit") {
+  const Saved saved;
+  trainer_options options = {};
+  options.features = 1;
+  const Opened opened(saved.path, &options), plain(saved.path);
+  INFO(opened.error.message);
+  REQUIRE(trainer_feature_count(opened.model) == 14 * 14 * 4);
+  CHECK(trainer_feature_count(plain.model) == 0);
+  CHECK(std::isnan(trainer_novelty_limit(opened.model)));
+  const trainer_image images[] = {trainer_image_file(saved.files[0].c_str()),
+                                  trainer_image_file("/nowhere.png")};
+  trainer_result* result = nullptr;
+  REQUIRE(trainer_predict(opened.model, images, 2, &result, nullptr) == TRAINER_OK);
+  const float* features = trainer_features(result);
+  REQUIRE(features != nullptr);
+  CHECK(features[0] != features[14 * 14 * 4 - 1]);
+  CHECK(std::isnan(features[14 * 14 * 4]));
+  CHECK(trainer_novel(result) == nullptr);
+  CHECK(trainer_distances(result) == nullptr);
+  CHECK(trainer_labels(result) == nullptr);
+  CHECK(trainer_probabilities(result)[0] == predict(plain.model, {images[0]}).probabilities[0]);
+  trainer_free(result);
+}
+
 TEST_CASE("trainer_open and trainer_predict return errors with a code and a message") {
   const Saved saved;
   const auto open = [](const std::string& path, const trainer_options* options = nullptr) {

@@ -4,6 +4,7 @@
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,8 @@ project(example LANGUAGES C CXX)
 find_package(trainer 0.1 REQUIRED)
 add_executable(classify classify.c)
 target_link_libraries(classify trainer::trainer)
+add_executable(judge judge.cpp)
+target_link_libraries(judge trainer::trainer)
 """
 
 
@@ -84,6 +87,25 @@ class Library(unittest.TestCase):
         expected = [f"{line['file']} {line['class']} {line['probability']:.17g}" for line in self.predicted(self.files())]
         self.assertEqual(found.splitlines(), expected)
 
+    def check_judge(self, program):
+        """The distances of `trainer predict`, and an image that shows none of the classes."""
+        environment = {"LD_LIBRARY_PATH": str(self.library.parent)}
+        done = subprocess.run([program, self.trained, *self.files()], capture_output=True, text=True, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--novelty", done.stderr)
+        judged = self.folder / "judged"
+        shutil.copytree(self.trained, judged)
+        support.run_json("evaluate", judged, "--novelty", "--novelty-false-alarms", 0.2, "--split", "validation")
+        text = self.folder / "no image"
+        text.write_text("text")
+        found = call(program, judged, text, *self.files(), env=environment).splitlines()
+        self.assertIn("no image skipped: image 0: ", found[0])
+        lines = [line for line in support.run_json("predict", judged, *self.files()) if "class" in line]
+        self.assertEqual({line["novel"] for line in lines}, {True, False})
+        for line, words in zip(lines, found[1:], strict=True):
+            name = "none of the classes" if line["novel"] else line["class"]
+            self.assertEqual(words, f"{line['file']} {line['distance']:.6g} {name}")
+
     def test_what_it_needs(self):
         needed = call("readelf", "--dynamic", self.library)
         self.assertIn("[libdnnl.so", needed)
@@ -111,6 +133,7 @@ class Library(unittest.TestCase):
         call("cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         call("cmake", "--build", source / "build")
         self.check_example(source / "build" / "classify")
+        self.check_judge(source / "build" / "judge")
 
     def test_example_with_pkg_config(self):
         environment = {"PKG_CONFIG_PATH": str(self.library.parent / "pkgconfig"), "PATH": "/usr/bin:/bin"}

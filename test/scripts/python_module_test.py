@@ -4,6 +4,8 @@
 With a library, the module is that of the source tree, otherwise that of the environment.
 """
 
+import concurrent.futures
+import contextlib
 import inspect
 import io
 import json
@@ -11,11 +13,14 @@ import multiprocessing
 import os
 import pathlib
 import pydoc
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy
 import PIL.Image
@@ -89,8 +94,8 @@ class Module(unittest.TestCase):
         self.check(self.pixels)
         self.check(numpy.stack(self.pixels))
         self.check(file for file in self.files)
-        self.check([self.files[0], self.files[1].read_bytes(), memoryview(self.files[2].read_bytes()), self.pixels[3]],
-                   slice(0, 4))
+        mixed = [self.files[0], self.files[1].read_bytes(), memoryview(self.files[2].read_bytes()), self.pixels[3]]
+        self.check(mixed, slice(0, 4))
 
     def test_one_image(self):
         for image in (self.files[4], str(self.files[4]), self.files[4].read_bytes(), self.pixels[4],
@@ -194,6 +199,52 @@ class Module(unittest.TestCase):
             found.probabilities, [list(line["probabilities"].values()) for line in lines]
         )
 
+    def test_novelty(self):
+        run = self.folder / "judged"
+        shutil.copytree(self.trained, run)
+        support.run_json("evaluate", run, "--novelty", "--novelty-false-alarms", 0.2, "--split", "validation")
+        bright = self.folder / "bright.png"
+        PIL.Image.new("RGB", (36, 40), (250, 255, 10)).save(bright)
+        files = [*self.files, bright]
+        lines = [line for line in support.run_json("predict", run, *files) if "probabilities" in line]
+        with imagetrainer.Model(run) as model:
+            found = model.predict([*files, b"no image"], on_error="nan")
+            self.assertIn(f"images at a distance above {model.novelty_limit:.4g}", model.notes)
+        self.assertEqual(found.distances[:-1].tolist(), [line["distance"] for line in lines])
+        self.assertEqual(found.novel[:-1].tolist(), [line["novel"] for line in lines])
+        self.assertEqual(found.names[:-1], [line["class"] for line in lines])
+        self.assertEqual({*found.novel[:-1].tolist()}, {True, False})
+        self.assertFalse(found.novel[-1])
+        self.assertTrue(numpy.isnan(found.distances[-1]))
+        self.assertIsNone(found.features)
+        with imagetrainer.Model(run, novelty=False) as model:
+            self.assertIsNone(model.novelty_limit)
+            self.assertIsNone(model.predict(bright).novel)
+            self.assertIsNone(model.predict(bright).distances)
+
+    def test_calibration(self):
+        run = self.folder / "calibrated"
+        shutil.copytree(self.trained, run)
+        support.run_json("evaluate", run, "--calibrate")
+        lines = [line for line in support.run_json("predict", run, *self.files) if "probabilities" in line]
+        with imagetrainer.Model(run) as model:
+            found = model.predict(self.files).probabilities.tolist()
+        self.assertEqual(found, [list(line["probabilities"].values()) for line in lines])
+        self.assertNotEqual(found, self.expected.tolist())
+        with imagetrainer.Model(run, calibrated=False) as model:
+            self.assertEqual(model.predict(self.files).probabilities.tolist(), self.expected.tolist())
+
+    def test_features(self):
+        written = self.folder / "features.npy"
+        self.assertEqual(support.trainer("predict", self.trained, *self.files, "--features", written).returncode, 0)
+        expected = numpy.load(written)
+        with imagetrainer.Model(self.trained, features=True) as model:
+            found = model.predict([*self.files, b"no image"], on_error="nan")
+        self.assertEqual((found.features.dtype, found.features.shape), (numpy.float32, (31, expected[0].size)))
+        numpy.testing.assert_array_equal(found.features[:-1], expected.reshape(30, -1))
+        numpy.testing.assert_array_equal(found.probabilities[:-1], self.expected)
+        self.assertTrue(numpy.isnan(found.features[-1]).all())
+
     def test_threads(self):
         """Eight threads with one model get the same bits, in flat memory."""
         wrong, sizes = [], []
@@ -223,6 +274,51 @@ class Module(unittest.TestCase):
         child.join(60)
         self.assertEqual(child.exitcode, 0)
         self.check(self.files[0], slice(0, 1))
+
+    def test_service(self):
+        """examples/serve.py, asked by eight clients at once."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        words = [sys.executable, support.ROOT / "apps" / "python" / "examples" / "serve.py", self.trained, "--port", "0"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as service:
+            try:
+                address = service.stdout.readline().strip()
+                self.assertTrue(address.endswith("/predict"), address)
+
+                def ask(content, path="/predict"):
+                    try:
+                        request = urllib.request.Request(address.replace("/predict", path), content)
+                        with urllib.request.urlopen(request, timeout=60) as answer:
+                            return answer.status, json.load(answer)
+                    except urllib.error.HTTPError as error:
+                        return error.code, json.load(error)
+
+                with concurrent.futures.ThreadPoolExecutor(8) as clients:
+                    answers = list(clients.map(ask, [file.read_bytes() for file in self.files]))
+                for (status, answer), row, name in zip(answers, self.expected, self.names):
+                    self.assertEqual((status, answer["class"]), (200, name))
+                    self.assertEqual(list(answer["probabilities"].values()), row.tolist())
+                self.assertEqual(ask(None, "/health")[1]["classes"], ["left", "middle", "right"])
+                self.assertIn("image 0: ", ask(b"no image")[1]["error"])
+                self.assertEqual([ask(b"no image")[0], ask(b"", "/predict")[0], ask(b"a", "/other")[0]], [400, 413, 404])
+                self.assertEqual(ask(None, "/other")[0], 404)
+            finally:
+                service.terminate()
+
+    def test_guide(self):
+        """The program of the guide."""
+        lines = (support.ROOT / "configs" / "guide_library.md").read_text().splitlines()
+        first = lines.index("    import numpy")
+        last = next(index for index in range(first, len(lines)) if lines[index][:1].strip())
+        program = "\n".join(line[4:] for line in lines[first:last])
+        for name, path in [("runs/cats_dogs", self.trained), ("cat.jpg", self.files[0]), ("dog.jpg", self.files[1])]:
+            self.assertIn(name, program)
+            program = program.replace(name, str(path))
+        values = {}
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(program, values)  # noqa: S102
+        self.assertIn(str(self.names[:2]), output.getvalue())
+        self.assertEqual(len(values["accuracy"]), 2)
+        values["model"].close()
 
     def test_run(self):
         run = imagetrainer.Run(self.trained)

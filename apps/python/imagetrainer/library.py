@@ -14,7 +14,13 @@ class Error(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("checkpoint", ctypes.c_char_p), ("threads", ctypes.c_int32), ("uncalibrated", ctypes.c_int32)]
+    _fields_ = [
+        ("checkpoint", ctypes.c_char_p),
+        ("threads", ctypes.c_int32),
+        ("uncalibrated", ctypes.c_int32),
+        ("no_novelty", ctypes.c_int32),
+        ("features", ctypes.c_int32),
+    ]
 
 
 class Image(ctypes.Structure):
@@ -44,6 +50,8 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         ("class_count", size, [handle]),
         ("class_name", ctypes.c_char_p, [handle, size]),
         ("has_labels", ctypes.c_int, [handle]),
+        ("novelty_limit", ctypes.c_double, [handle]),
+        ("feature_count", size, [handle]),
         ("input_size", None, [handle, out, out, out]),
         ("predict", ctypes.c_int, [handle, ctypes.POINTER(Image), size, ctypes.POINTER(handle), error]),
         ("free", None, [handle]),
@@ -51,6 +59,9 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
         ("probabilities", ctypes.POINTER(ctypes.c_double), [handle]),
         ("classes", out, [handle]),
         ("labels", ctypes.POINTER(ctypes.c_uint8), [handle]),
+        ("distances", ctypes.POINTER(ctypes.c_double), [handle]),
+        ("novel", ctypes.POINTER(ctypes.c_uint8), [handle]),
+        ("features", ctypes.POINTER(ctypes.c_float), [handle]),
     ]:
         function = getattr(library, f"trainer_{name}")
         function.restype, function.argtypes = result, arguments

@@ -41,6 +41,14 @@ class Predictions:
     cannot be read, and of models that give an image several labels."""
     labels: numpy.ndarray | None
     """bool [images, classes]: the labels above their thresholds, of models that give an image several labels."""
+    distances: numpy.ndarray | None
+    """float64 [images]: the distance to the training images; None without a limit of novelty."""
+    novel: numpy.ndarray | None
+    """bool [images]: the images that show none of the classes, which have probabilities and a class all the same; None
+    without a limit of novelty."""
+    features: numpy.ndarray | None
+    """float32 [images, features]: the output of the layer before the last one with weights; None unless
+    Model(features=True)."""
     errors: list[str | None]
     """Why an image cannot be read; None for the others."""
     classes: tuple[str, ...]
@@ -62,6 +70,8 @@ class Model:
     checkpoint: "best" or "last" of a run; left out, the one that `trainer predict` takes.
     threads: the processor cores to use; 0: as the run's config says, all of them by default.
     calibrated: whether the temperature that `trainer evaluate --calibrate` found is used.
+    novelty: whether the limit that `trainer evaluate --novelty` found is used.
+    features: whether predictions have features, which are computed in float32.
 
     A process that is forked after the model was opened cannot use it: open it in that process, or start processes with
     multiprocessing.get_context("spawn").
@@ -74,10 +84,12 @@ class Model:
         checkpoint: str | None = None,
         threads: int = 0,
         calibrated: bool = True,
+        novelty: bool = True,
+        features: bool = False,
     ):
         self._handle = ctypes.c_void_p()
         self._library = library.load()
-        options = library.Options(checkpoint.encode() if checkpoint else None, threads, not calibrated)
+        options = library.Options(checkpoint.encode() if checkpoint else None, threads, not calibrated, not novelty, features)
         error = library.Error()
         self._library.trainer_open(os.fsencode(path), options, self._handle, error)
         _check(error)
@@ -92,6 +104,10 @@ class Model:
         """The step of the checkpoint."""
         self.notes: str = self._library.trainer_notes(self._handle).decode(errors="replace")
         """The lines that `trainer predict` prints about this model."""
+        limit = self._library.trainer_novelty_limit(self._handle)
+        self.novelty_limit: float | None = None if limit != limit else limit
+        """The distance to the training images above which an image shows none of the classes; None without one."""
+        self._features = self._library.trainer_feature_count(self._handle)
         sides = [ctypes.c_int32() for _ in range(3)]
         self._library.trainer_input_size(self._handle, *sides)
         self.input_shape: tuple[int, ...] = tuple(side.value for side in sides)
@@ -135,11 +151,16 @@ class Model:
 
         texts = [self._library.trainer_image_error(result, index) for index in range(count)]
         rows = (count, len(self.classes))
-        labels = self._library.trainer_labels(result) if self.has_labels else None
+        has_limit = self.novelty_limit is not None
         return Predictions(
             probabilities=copy(self._library.trainer_probabilities(result), numpy.float64, rows),
             indices=copy(self._library.trainer_classes(result), numpy.int32, (count,)),
-            labels=copy(labels, numpy.bool_, rows) if self.has_labels else None,
+            labels=copy(self._library.trainer_labels(result), numpy.bool_, rows) if self.has_labels else None,
+            distances=copy(self._library.trainer_distances(result), numpy.float64, (count,)) if has_limit else None,
+            novel=copy(self._library.trainer_novel(result), numpy.bool_, (count,)) if has_limit else None,
+            features=copy(self._library.trainer_features(result), numpy.float32, (count, self._features))
+            if self._features
+            else None,
             errors=[None if text is None else text.decode(errors="replace") for text in texts],
             classes=self.classes,
         )
