@@ -176,6 +176,22 @@ bool is_array_file(const std::string& path) {
   return gzip || idx || std::memcmp(start.data(), "\x93NUM", 4) == 0;
 }
 
+// Lists the images below a folder. Folders in one without images of its own may be those of
+// classes, so that links among them are followed, as in training.
+FolderContents list_images(const std::string& path) {
+  FolderContents contents = list_below(path);
+  if (contents.folder_links.count == 0 || find_loose_images(path).count > 0) return contents;
+  contents.images.clear();
+  contents.folder_links = {};
+  for (const std::string& name : sub_folders(path)) {
+    const FolderContents inner = list_below(Path(path) / name);
+    contents.images.insert(contents.images.end(), inner.images.begin(), inner.images.end());
+    contents.folder_links.add(inner.folder_links);
+  }
+  std::ranges::sort(contents.images, {}, &ListedFile::path);
+  return contents;
+}
+
 }  // namespace
 
 bool leads_to_image_files(const std::string& path) {
@@ -195,7 +211,7 @@ std::vector<std::string> image_files(const std::string& path, std::string* note)
   if (note != nullptr) note->clear();
   const auto place = find_zip_place(path);
   if (place ? has_image(*place) : !std::filesystem::is_directory(path)) return {path};
-  const FolderContents contents = list_below(path);
+  const FolderContents contents = list_images(path);
   if (contents.images.empty()) throw DataError(path, "contains no image files");
   if (note != nullptr) *note = describe_folder_links(path, contents);
   std::vector<std::string> files;

@@ -33,8 +33,9 @@ bool leads_to_image_files(const std::string& path);
 bool contains_images(const std::string& folder);
 // Returns the image files that a path denotes, sorted: the file itself, or the files below a folder
 // without hidden ones. The path may lead into a zip archive, as photos.zip/test does; so do the
-// paths that are returned then. Links to folders are not followed; unless `note` is null, it
-// becomes a line about such links, "" if there are none. Throws DataError if there are no files.
+// paths that are returned then. Links to folders are followed directly in a folder that holds no
+// image itself, whose folders may be those of classes; unless `note` is null, it becomes a line
+// about the other links, "" if there are none. Throws DataError if there are no files.
 std::vector<std::string> image_files(const std::string& path, std::string* note = nullptr);
 // Returns whether a path is that of a list of image files (CSV or TSV), and the images it names.
 // Paths count from the folder of the list. Throw DataError.

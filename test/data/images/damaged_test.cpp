@@ -322,6 +322,8 @@ TEST_CASE(
   std::string note;
   CHECK(image_files((folder.path() / "train/cat").string(), &note).size() == 2);
   CHECK(note.find(": 1 link to a folder is not followed") != std::string::npos);
+  CHECK(image_files((folder.path() / "train").string(), &note).size() == 4);
+  CHECK(note.find(": 2 links to folders are not followed") != std::string::npos);
 
   // The pattern of a glob states the folders, links or not.
   config::Data glob = build_config("");
