@@ -291,6 +291,9 @@ class Backend {
   // Returns the settings that the training programs compiled so far use.
   virtual ChosenSettings chosen_settings() const { return {}; }
   virtual bool supports(DType activations) const = 0;
+  // Returns whether training is expected to be at least as fast in bfloat16 as in float32, for any
+  // model: by the device alone, so that a choice by it is the same whenever a run starts.
+  virtual bool prefers_bfloat16() const = 0;
   // Returns whether the device supports CompileOptions::tf32.
   virtual bool has_tf32() const { return false; }
 

@@ -1,9 +1,11 @@
 #include "engine/compile_options.h"
 
+#include <algorithm>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/engine.h"
 #include "optim/optim.h"
 
 namespace trainer::engine {
@@ -13,6 +15,13 @@ namespace {
 // into float16, to within a factor of two as in PyTorch's GradScaler and Keras's
 // LossScaleOptimizer.
 constexpr float kFirstLossScale = 65536;
+
+// The speed beside that of float32 as measured on Intel processors without AMX; see
+// lib/decisions/backend.md.
+constexpr const char* kSlowBFloat16 =
+    "usually trains at 0.6 to 1.0 times the speed of float32 on this processor, which does not "
+    "multiply "
+    "faster in it; use float32, or auto, which takes bfloat16 where it is faster";
 
 backend::ReductionOptions reduction_options(const config::Parallel& parallel, bool remote) {
   backend::ReductionOptions options;
@@ -34,6 +43,21 @@ backend::CompileOptions::LossScale choose_loss_scale(const config::Train& train)
 
 }  // namespace
 
+Notice resolve_precision(config::Config& config, const backend::Platform& platform) {
+  using config::Precision;
+  Precision& precision = config.train.precision;
+  const bool is_automatic = precision == Precision::kAuto;
+  if (!is_automatic && precision != Precision::kBFloat16) return "";
+  const auto backends = open_backends(config, platform);
+  const bool is_fast = std::ranges::all_of(
+      backends, [](const auto& backend) { return backend->prefers_bfloat16(); });
+  if (!is_automatic) {
+    return is_fast ? "" : concat("train.precision: bfloat16 ", kSlowBFloat16);
+  }
+  precision = is_fast ? Precision::kBFloat16 : Precision::kFloat32;
+  return Notice::note(concat("train.precision: auto takes ", spell(precision)));
+}
+
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
   compile::Options options;
   options.update = optim::update_spec(config.optimizer).update;
@@ -44,6 +68,9 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
       break;
     case config::Precision::kTf32:
       supported = backend.has_tf32();
+      break;
+    case config::Precision::kAuto:
+      if (backend.prefers_bfloat16()) options.activations = DType::kBFloat16;
       break;
     case config::Precision::kBFloat16:
       options.activations = DType::kBFloat16;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "backend/open.h"
+#include "base/notice.h"
 #include "compile/compile.h"
 #include "config/config.h"
 #include "graph/graph.h"
@@ -10,6 +12,11 @@ namespace trainer::engine {
 
 // The default of parallel.bucket_mb for several processes, in MiB.
 constexpr double kRemoteBucketMb = 4;
+
+// Resolves train.precision: auto by the devices and returns a note with the choice. Returns a
+// warning if the config asks for bfloat16 where float32 is faster; for other configs an empty
+// notice.
+Notice resolve_precision(config::Config& config, const backend::Platform& platform);
 
 // Returns the options of the graph passes. Throws ConfigError if the backend cannot run the
 // precision.

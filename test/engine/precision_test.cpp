@@ -79,6 +79,13 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("precision: auto computes in the type that the device prefers") {
+  const bool wide = !test::open_test_backend()->prefers_bfloat16();
+  const auto expected =
+      logits(*make(kDense, wide ? config::Precision::kFloat32 : config::Precision::kBFloat16));
+  CHECK(logits(*make(kDense, config::Precision::kAuto)) == expected);
+}
+
 TEST_CASE("precision: logits of a last layer of any kind are read in the type that it gives") {
   const std::string convolution = "conv: {filters: 3, padding: same}";
   for (const std::string& last :

@@ -14,6 +14,7 @@ namespace {
 class ReferenceBackend final : public backend::Backend {
  public:
   std::string describe() const override { return "reference, interpreted"; }
+  bool prefers_bfloat16() const override { return false; }
   bool supports(DType activations) const override {
     return activations == DType::kFloat32 || activations == DType::kBFloat16;
   }

@@ -22,8 +22,9 @@ Machine inspect(const std::string& instruction_set) {
   Machine machine;
   const bool amx = instruction_set == "amx";
   // The environment variable DNNL_MAX_CPU_ISA of oneDNN limits our own kernels, too.
-  const bool is_allowed = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
-  if ((amx || instruction_set.empty()) && is_allowed) machine.amx = simd::amx_kernels();
+  const dnnl::cpu_isa allowed = dnnl::get_effective_cpu_isa();
+  const bool allows_amx = allowed == dnnl::cpu_isa::avx512_core_amx;
+  if ((amx || instruction_set.empty()) && allows_amx) machine.amx = simd::amx_kernels();
   if (!amx || machine.amx != nullptr) {
     machine.kernels = amx || instruction_set.empty() ? simd::best_kernels()
                                                      : simd::kernels_named(instruction_set.c_str());
@@ -35,7 +36,8 @@ Machine inspect(const std::string& instruction_set) {
     throw DeviceError("this processor lacks AVX2 and FMA (x86-64-v3), which the CPU backend needs");
   }
   machine.block = machine.kernels->block;
-  machine.bf16 = __builtin_cpu_supports("avx512bf16") && machine.block == 16;
+  machine.bf16 = machine.block == 16 && __builtin_cpu_supports("avx512bf16") &&
+                 (allows_amx || allowed == dnnl::cpu_isa::avx512_core_bf16);
   // A tile's instructions do 16 times the multiply-adds of float32. AMD's for vectors do twice,
   // those of Intel as many.
   machine.bf16_rate = machine.amx != nullptr ? 16 : __builtin_cpu_is("amd") ? 2 : 1;
@@ -123,6 +125,7 @@ class CpuBackend : public Backend {
   bool supports(DType activations) const override {
     return activations == DType::kFloat32 || (activations == DType::kBFloat16 && machine_.bf16);
   }
+  bool prefers_bfloat16() const override { return machine_.bf16 && machine_.bf16_rate >= 2; }
 
   Buffer allocate(std::size_t bytes) override {
     auto memory = std::make_shared<Memory>(static_cast<std::int64_t>(bytes));

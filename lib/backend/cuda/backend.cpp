@@ -201,6 +201,7 @@ class CudaBackend final : public Backend {
     // bfloat16 on tensor cores came with compute capability 8.0, the oldest that is built for.
     return is_float(activations);
   }
+  bool prefers_bfloat16() const override { return true; }
   bool has_tf32() const override { return true; }
 
   Buffer allocate(std::size_t bytes) override { return allocate_device(machine_.device, bytes); }

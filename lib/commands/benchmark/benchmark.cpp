@@ -14,6 +14,7 @@
 #include "base/numbers/seconds.h"
 #include "base/numbers/statistics.h"
 #include "commands/measure/batches.h"
+#include "engine/compile_options.h"
 #include "engine/evaluate.h"
 #include "model/build_model.h"
 #include "model/table.h"
@@ -330,6 +331,7 @@ int execute(const BenchmarkArguments& arguments, const Context& context) {
   if (arguments.synthetic) use_synthetic_data(config);
   const backend::Platform platform = backend::read_platform(context.environment);
   context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
+  context.warn(engine::resolve_precision(config, platform));
   const data::Datasets data = train::open_training_data(config, Split::kTrain);
   Throughput result;
   std::optional<results::PredictionSpeed> speed;

@@ -8,6 +8,7 @@
 #include "commands/plan/rate_plot.h"
 #include "commands/plan/resolved.h"
 #include "config/machine.h"
+#include "engine/compile_options.h"
 #include "inference/open_model/source.h"
 #include "model/files/import.h"
 #include "results/write_json.h"
@@ -37,6 +38,7 @@ int execute(const PlanArguments& arguments, const Context& context) {
   context.warn(loaded.notice);
   train::check_workers(config, who);
   context.warn(backend::device_warning(engine::device_options(config.parallel, platform)));
+  context.warn(engine::resolve_precision(loaded.config, platform));
   const PlannedData data = plan_data(loaded.config);
   const std::optional<graph::Graph> model = plan_model(config, data);
   if (model)

@@ -15,6 +15,7 @@
 #include "commands/train/origin.h"
 #include "commands/train/training.h"
 #include "config/keys.h"
+#include "engine/compile_options.h"
 #include "inference/open_model/source.h"
 #include "model/build_model.h"
 #include "train/open.h"
@@ -52,15 +53,33 @@ void check_batch_size(const config::Config& config, const cluster::Identity& who
   }
 }
 
+// Returns the config that the run to resume has recorded; none for a new run.
+std::optional<config::Config> read_recorded(const TrainArguments& arguments,
+                                            const config::Config& config) {
+  const Path stored = train::config_file(train::run_folder(config));
+  if (!arguments.resume || !std::filesystem::exists(stored)) return std::nullopt;
+  return config::parse_recorded_config(read_text_file(stored), stored.string()).config;
+}
+
+// Resolves `auto`. A resumed run keeps the precision that its first session chose.
+Notice resolve_precision(const TrainArguments& arguments, config::Config& config,
+                         const backend::Platform& platform) {
+  if (config.train.precision == config::Precision::kAuto) {
+    if (const auto recorded = read_recorded(arguments, config)) {
+      config.train.precision = recorded->train.precision;
+      return "";
+    }
+  }
+  return engine::resolve_precision(config, platform);
+}
+
 // Resolves `auto`. A resumed run keeps the batch size that its first session chose.
 void resolve_batch_size(const TrainArguments& arguments, config::Config& config,
                         const data::Datasets& data, const graph::Graph& model,
                         const backend::Platform& platform, const Context& context) {
   if (!config.train.batch_size.is_automatic()) return;
-  const Path stored = train::config_file(train::run_folder(config));
-  if (arguments.resume && std::filesystem::exists(stored)) {
-    config.train.batch_size = config::parse_recorded_config(read_text_file(stored), stored.string())
-                                  .config.train.batch_size;
+  if (const auto recorded = read_recorded(arguments, config)) {
+    config.train.batch_size = recorded->train.batch_size;
     return;
   }
   context.warn(train::resolve_batch_size(config, platform, model, data.train->size()));
@@ -75,26 +94,25 @@ void keep_variant(const TrainArguments& arguments, config::LoadedConfig& loaded)
     return found == loaded.origins.end() || found->second.is_open();
   };
   std::optional<config::Backbone>& backbone = loaded.config.model.backbone;
-  const Path stored = train::config_file(train::run_folder(loaded.config));
-  if (!arguments.resume || !backbone || !is_open(keys::kBackboneVariant)) return;
-  if (!std::filesystem::exists(stored)) return;
-  const config::Config recorded =
-      config::parse_recorded_config(read_text_file(stored), stored.string()).config;
-  if (!recorded.model.backbone || recorded.model.backbone->name != backbone->name) return;
-  backbone->variant = recorded.model.backbone->variant;
+  if (!backbone || !is_open(keys::kBackboneVariant)) return;
+  const std::optional<config::Config> recorded = read_recorded(arguments, loaded.config);
+  if (!recorded || !recorded->model.backbone || recorded->model.backbone->name != backbone->name) {
+    return;
+  }
+  backbone->variant = recorded->model.backbone->variant;
   loaded.config.model.weights_warning.clear();
   config::Data& data = loaded.config.data;
   if (is_open(keys::kPreprocess) && is_open("data.normalize.scale")) {
-    data.preprocess = recorded.data.preprocess;
-    data.normalize = recorded.data.normalize;
+    data.preprocess = recorded->data.preprocess;
+    data.normalize = recorded->data.normalize;
   }
-  if (is_open(keys::kInterpolation)) data.interpolation = recorded.data.interpolation;
-  if (is_open(keys::kFit)) data.fit = recorded.data.fit;
-  if (is_open(keys::kCropFraction)) data.crop_fraction = recorded.data.crop_fraction;
+  if (is_open(keys::kInterpolation)) data.interpolation = recorded->data.interpolation;
+  if (is_open(keys::kFit)) data.fit = recorded->data.fit;
+  if (is_open(keys::kCropFraction)) data.crop_fraction = recorded->data.crop_fraction;
   if (is_open(keys::kModelInput) && is_open(keys::kResize)) {
-    loaded.config.model.input = recorded.model.input;
-    data.resize = recorded.data.resize;
-    data.stated_shape = recorded.model.input;
+    loaded.config.model.input = recorded->model.input;
+    data.resize = recorded->data.resize;
+    data.stated_shape = recorded->model.input;
   }
 }
 
@@ -268,6 +286,8 @@ int execute(const TrainArguments& arguments, const Context& context) {
   }
   check_several_gpus(loaded, who, platform, context);
   check_batch_size(config, who);
+  const Notice precision = resolve_precision(arguments, loaded.config, platform);
+  if (who.rank == 0) context.warn(precision);
   const bool in_step = who.size > 1 && !train::has_parameter_servers(who);
   const ProgressWatch watch(platform.progress, make_watch_options(config, who, context));
   return in_step ? join_and_train(arguments, loaded, who, platform, context)

@@ -79,8 +79,13 @@ void check_precision(Checks& checks) {
                "it, or use float16 instead of ",
                spell(train.precision)));
   }
-  if (train.precision == Precision::kFloat16 &&
-      checks.config().parallel.strategy == Parallel::Strategy::kParameterServer) {
+  if (checks.config().parallel.strategy != Parallel::Strategy::kParameterServer) return;
+  if (train.precision == Precision::kAuto) {
+    checks.report("train.precision",
+                  "auto does not go with strategy: parameter_server, whose processes may have "
+                  "different processors; use bfloat16 or float32");
+  }
+  if (train.precision == Precision::kFloat16) {
     checks.report("train.precision",
                   "float16 does not go with strategy: parameter_server, which cannot leave out an "
                   "update whose gradients overflowed; use bfloat16 or float32");

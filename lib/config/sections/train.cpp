@@ -34,7 +34,8 @@ void fields(FieldVisitor& v, Train& s) {
     "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
     "free on a GPU, half of that on the CPU.",
     above(0));
-  v("precision", s.precision, "Number format that the layers compute in.");
+  v("precision", s.precision,
+    "Number format that the layers compute in; auto is bfloat16 where that is faster.");
   v("loss_scale", s.loss_scale,
     "float16: factor of the loss before backward, a number or dynamic; dynamic when left out.",
     above(0));

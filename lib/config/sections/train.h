@@ -15,8 +15,9 @@ namespace trainer::config {
 class FieldVisitor;
 
 // The arithmetic of the layers; parameters are always float32. kTf32 is float32 whose products are
-// rounded to 10 bits of fraction. The device must support the precision.
-enum class Precision { kFloat32, kTf32, kBFloat16, kFloat16 };
+// rounded to 10 bits of fraction. The device must support the precision. kAuto is kBFloat16 where
+// Backend::prefers_bfloat16() is true, else kFloat32; a run records which.
+enum class Precision { kFloat32, kTf32, kBFloat16, kFloat16, kAuto };
 
 // The factor of the loss of float16 before backward, with which small gradients do not vanish.
 struct LossScale {
@@ -97,6 +98,7 @@ constexpr auto spellings(Precision) {
                                              {kTf32, "tf32"},
                                              {kBFloat16, "bfloat16"},
                                              {kFloat16, "float16"},
+                                             {kAuto, "auto"},
                                              {kFloat32, "fp32"},
                                              {kBFloat16, "bf16"},
                                              {kFloat16, "fp16"}});

@@ -26,6 +26,7 @@ class CraftedBackend final : public Backend {
   explicit CraftedBackend(int gpu) : gpu_(gpu) {}
   std::string describe() const override { return concat("crafted GPU ", gpu_); }
   bool supports(DType) const override { return true; }
+  bool prefers_bfloat16() const override { return true; }
   Buffer allocate(std::size_t) override { fail(); }
   HostBuffer allocate_host(std::size_t) override { fail(); }
   bool reads_host_memory() const override { return false; }

@@ -66,6 +66,7 @@ class NotedBackend final : public backend::Backend {
   explicit NotedBackend(Log& log) : log_(log) {}
   std::string describe() const override { return inner_->describe(); }
   bool supports(DType type) const override { return inner_->supports(type); }
+  bool prefers_bfloat16() const override { return inner_->prefers_bfloat16(); }
   backend::Buffer allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
   HostBuffer allocate_host(std::size_t bytes) override { return inner_->allocate_host(bytes); }
   bool reads_host_memory() const override { return false; }
