@@ -33,13 +33,14 @@ Path evaluator_folder(const Path& run, Split split) { return run / "evaluator" /
 
 namespace {
 
+constexpr const char* kWarnings = "warnings.jsonl";
 // The names of the files that a run replaces or continues. Other programs may have files of these
 // names in the folder.
-constexpr const char* kOwn[] = {"config.yaml",          "metrics.csv",        "metrics.jsonl",
-                                "ledger.csv",           "run.json",           "mlflow.json",
-                                "tensorboard",          "calibration.json",   "curves.json",
-                                "operating_point.json", "abstention.json",    "thresholds.json",
-                                "novelty.json",         "novelty.safetensors"};
+constexpr const char* kOwn[] = {
+    "config.yaml",  "metrics.csv",          "metrics.jsonl",   "ledger.csv",
+    "run.json",     "mlflow.json",          "tensorboard",     "calibration.json",
+    "curves.json",  "operating_point.json", "abstention.json", "thresholds.json",
+    "novelty.json", "novelty.safetensors",  kWarnings};
 constexpr const char* kDataReport = "data_report.txt";
 constexpr const char* kPredictions = "predictions.jsonl";
 
@@ -146,6 +147,8 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
                       "continue it with --resume, replace it with --overwrite, or choose "
                       "another folder with --run-dir");
   }
+  // A session that ended before its first checkpoint may have left warnings.
+  if (start != Start::kResume) fs::remove(run / kWarnings);
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
     for (const char* name : {"checkpoints", kDataReport, kPredictions, "evaluator"}) {

@@ -6,6 +6,7 @@
 //   <run>/ledger.csv           a row per step: loss, learning rate, hash of the samples, times
 //   <run>/run.json             the origin of the run, its sessions, and how it ended
 //   <run>/mlflow.json          the id of the run on the server of run.mlflow
+//   <run>/warnings.jsonl       the warnings of training; absent when there were none
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/calibration.json     the temperature of the probabilities, from `evaluate --calibrate`
 //   <run>/curves.json, operating_point.json, abstention.json, thresholds.json

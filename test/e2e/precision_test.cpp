@@ -64,7 +64,7 @@ TEST_CASE("train names the processor where it lacks bfloat16, and servers reject
 
 TEST_CASE("plan warns of bfloat16 where the processor multiplies no faster in it") {
   const Workspace work;
-  // Of the processors with bfloat16, Intel's prefer float32 where AMX is left out.
+  // Where AMX is left out, Intel's processors prefer float32.
   const Environment without_amx{{"DNNL_MAX_CPU_ISA", "AVX512_CORE_BF16"}};
   const Result chosen = run({"plan", precision_config(work, "auto")}, without_amx);
   const Result given = run({"plan", precision_config(work, "bfloat16")}, without_amx);

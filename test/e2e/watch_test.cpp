@@ -152,4 +152,30 @@ TEST_CASE("watch rejects what is not a run, and names the runs of a folder") {
   }
 }
 
+TEST_CASE("train keeps its warnings in the run, which watch and report show") {
+  const Workspace work;
+  const Path dir = work / "warned";
+  const std::string config = build_config(work);
+  Arguments arguments = train(config, dir, 3);
+  arguments.insert(arguments.end(), {"--set", "optimizer.adam.learning_rate=1e-30"});
+  const Result warned = run(arguments);
+  CHECK(warned.code == 0);
+  REQUIRE(contains(warned.err, "warning: 3 updates did not change"));
+  const std::vector<Json> kept = Result{0, read_text_file(dir / "warnings.jsonl"), ""}.lines();
+  Json texts = Json::array();
+  for (const Json& line : kept) {
+    CHECK(contains(warned.err, "warning: " + std::string(line.at("text"))));
+    CHECK(contains(std::string(line.at("time")), "T"));
+    texts.push_back(line.at("text"));
+  }
+  CHECK(contains(texts.dump(), "3 updates did not change"));
+  CHECK(select(run(watch({dir}, {"--json"})), dir).back().at("warnings") == texts);
+  REQUIRE(run({"report", dir.string(), "--output", (work / "report.html").string()}).code == 0);
+  CHECK(contains(read_text_file(work / "report.html"), "Warnings of training"));
+  arguments = train(config, dir, 3);
+  arguments.push_back("--overwrite");
+  CHECK(run(arguments).code == 0);
+  CHECK_FALSE(contains(run(watch({dir}, {"--json"})).out, "did not change"));
+}
+
 }  // namespace trainer::e2e::watch_test

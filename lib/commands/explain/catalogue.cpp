@@ -37,6 +37,7 @@
 #include "results/exported_model.h"
 #include "results/prediction_speed.h"
 #include "results/run_files/run_progress.h"
+#include "results/run_files/run_warnings.h"
 #include "results/run_record.h"
 #include "results/sweeps/plan.h"
 #include "results/sweeps/table.h"
@@ -77,6 +78,8 @@ ResultDescription stored(const std::string& name) {
 std::vector<ResultDescription> list_results() {
   return {
       {"run", "The file run.json of a run.", results::describe<results::RunRecord>()},
+      {"warnings", "A line of the file warnings.jsonl of a run.",
+       results::describe<results::RunWarning>()},
       lines<TrainLine>("train"),
       lines<results::RunProgress>("watch"),
       lines<results::EvaluationReport, inference::EnsembleScores, ResultEvent<CalibrationReport>,

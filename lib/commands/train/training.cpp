@@ -17,6 +17,7 @@
 #include "model/files/import.h"
 #include "model/table.h"
 #include "results/page/sheet.h"
+#include "results/run_files/run_warnings.h"
 #include "results/write_json.h"
 #include "train/common_files.h"
 #include "train/host_memory.h"
@@ -52,22 +53,22 @@ Bytes draw_first_samples(const train::Job& job) {
   }
 }
 
-// Locks and prepares the run folder, which only the chief has, and makes the hooks. `place` is the
-// place of this process among the processes of the job on this machine.
+// Returns a function that shows notices by `warn` and keeps the warnings in the run folder.
+Warn keep_warnings(const Path& run, const Warn& warn) {
+  return [run, warn](const Notice& notice) {
+    warn(notice);
+    if (notice.text.empty() || notice.kind != Notice::Kind::kWarning) return;
+    const std::string now = hooks::utc_time(std::chrono::system_clock::now());
+    results::add_run_warning(run, {now, notice.text});
+  };
+}
+
+// Locks and prepares the run folder, which only the chief has, makes the hooks and sets job.warn.
+// `place` is the place of this process among the processes of the job on this machine.
 void open_run(const Training& training, const engine::LocalPlace& place, train::Job& job,
               std::optional<checkpoint::RunLock>& lock) {
   const TrainArguments& arguments = training.arguments;
   const Context& context = training.context;
-  for (const std::string& line :
-       train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
-    context.warn(line);
-  }
-  if (job.engine.backend().reads_host_memory()) {
-    // The engine's memory is not resident yet: the system assigns it at the first write.
-    context.warn(train::host_memory_warning(training.model, job.config, training.platform,
-                                            job.engine.memory(),
-                                            available_memory() / std::max(1, place.size)));
-  }
   if (job.start != train::Start::kResume)
     model::check_weights_exist(job.config.model, context.environment);
   train::check_outside_data(job.run, job.config);
@@ -84,7 +85,19 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
   }
   context.warn(lock->warning());
   train::prepare_run_folder(job.run, job.config, job.start);
-  context.warn(train::sync_warning(job.run));
+  const Warn warn = keep_warnings(job.run, context.warn);
+  job.warn = warn;
+  for (const std::string& line :
+       train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
+    warn(line);
+  }
+  if (job.engine.backend().reads_host_memory()) {
+    // The engine's memory is not resident yet: the system assigns it at the first write.
+    warn(train::host_memory_warning(training.model, job.config, training.platform,
+                                    job.engine.memory(),
+                                    available_memory() / std::max(1, place.size)));
+  }
+  warn(train::sync_warning(job.run));
   std::string libraries;
   if (!job.engine.backend().reads_host_memory()) {
     const bool nccl = engine::uses_nccl(job.config.parallel, training.platform, job.group.size());
@@ -97,19 +110,19 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
        arguments.json,
        {context.columns, std::chrono::system_clock::now, train::SignalWatch::output_closed,
         describe_session(job), libraries, training.has_log_every ? 0 : kMinLogSeconds},
-       context.warn,
+       warn,
        [&job] { return draw_first_samples(job); }});
   job.hooks.insert(job.hooks.begin(),
                    hooks::make_data_report_hook(job.data, context.warn,
                                                 arguments.json ? &context.out : nullptr));
   if (job.config.run.ledger) {
     job.hooks.push_back(hooks::make_ledger_hook(
-        [&engine = job.engine] { return engine.replica().parameters_sha256(); }, context.warn));
+        [&engine = job.engine] { return engine.replica().parameters_sha256(); }, warn));
   }
   const std::vector<model::LayerRow> layers = model::layer_table(training.model);
   results::RunRecord origin = make_origin(job, layers);
   if (!libraries.empty()) origin.libraries = libraries;
-  job.hooks.push_back(hooks::make_run_record_hook(origin, context.warn));
+  job.hooks.push_back(hooks::make_run_record_hook(origin, warn));
   if (!job.config.run.mlflow.empty()) {
     hooks::MlflowOptions options;
     options.tags = {{"trainer.version", origin.program},
@@ -117,14 +130,14 @@ void open_run(const Training& training, const engine::LocalPlace& place, train::
                     {"trainer.device", origin.device},
                     {"trainer.data", origin.data}};
     options.environment = context.environment;
-    options.warn = context.warn;
+    options.warn = warn;
     job.hooks.push_back(hooks::make_mlflow_hook(job.config, std::move(options)));
   }
-  if (auto hook = hooks::make_kubeflow_hook({context.environment, context.warn})) {
+  if (auto hook = hooks::make_kubeflow_hook({context.environment, warn})) {
     job.hooks.push_back(std::move(hook));
   }
   if (!job.config.run.prometheus.empty()) {
-    job.hooks.push_back(hooks::make_prometheus_hook(job.config, {job.progress, context.warn}));
+    job.hooks.push_back(hooks::make_prometheus_hook(job.config, {job.progress, warn}));
   }
   if (arguments.json) {
     results::print_json(results::ModelEvent{measured_keys(layers, job.config)}, context.out);
@@ -184,7 +197,6 @@ hooks::FinishReason run_job(const Training& training, train::ProcessGroup& group
     job.start = choose_start(training.arguments);
     const bool chief = group.is_chief();
     job.warn = [](const Notice&) {};  // all would print the same
-    if (chief) job.warn = context.warn;
     std::optional<checkpoint::RunLock> lock;
     if (chief) open_run(training, place, job, lock);
     return (servers == nullptr ? train::train(job) : train::train_with_servers(job, *servers))

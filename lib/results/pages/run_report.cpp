@@ -265,6 +265,10 @@ Document run_report(const RunFiles& run, const Mistakes& mistakes) {
   page.append(step_time_section(run));
   page.append(device_section(run));
   page.append(data_section(run));
+  if (!run.warnings.empty()) page.add(Heading{"Warnings of training"});
+  for (const RunWarning& warning : run.warnings) {
+    page.add(Notice(concat(warning.time, ": ", warning.text)));
+  }
   page.add(Heading{"Environment"});
   page.add(make_list("What made the run", run.origin));
   page.add(Heading{"Config"});

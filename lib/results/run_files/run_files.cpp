@@ -277,6 +277,7 @@ RunFiles read_run(const Path& folder, LedgerRows rows) {
   }
   read_metrics(folder / "metrics.csv", run);
   read_ledger(folder / "ledger.csv", rows, run);
+  run.warnings = read_run_warnings(folder);
   return run;
 }
 

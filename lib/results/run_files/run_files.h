@@ -15,6 +15,7 @@
 #include "engine/metrics/multi_label.h"
 #include "engine/step_times.h"
 #include "results/run_files/checkpoint_choice.h"
+#include "results/run_files/run_warnings.h"
 #include "results/run_record.h"
 
 namespace trainer::results {
@@ -63,6 +64,7 @@ struct RunFiles : RunRecord {
   std::vector<MetricsRow> metrics;
   std::vector<LedgerRow> ledger;                   // empty with run.ledger: false
   std::map<std::int64_t, std::string> parameters;  // hashes by step
+  std::vector<RunWarning> warnings;                // read_run_warnings()
 };
 
 // The rows of ledger.csv to read. The newest are some hundred, so that a look at a long run that

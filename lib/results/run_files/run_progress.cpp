@@ -86,6 +86,9 @@ void add_warnings(const Path& folder, HolderState holder, WatchedRun& watched) {
   for (const Notice& notice : watched.files.data_notices) {
     if (notice.kind == Notice::Kind::kWarning) progress.warnings.push_back(notice.text);
   }
+  for (const RunWarning& warning : watched.files.warnings) {
+    progress.warnings.push_back(warning.text);
+  }
   if (progress.straggler) {
     progress.warnings.push_back(
         concat("rank ", *progress.straggler, " is slow: the other ranks wait for it"));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/process/process.h"
+#include "results/run_files/run_warnings.h"
 #include "results/support.h"
 #include "support/contains.h"
 
@@ -121,7 +122,7 @@ TEST_CASE("look_at_run keeps what it has read while a file of a run in training 
   CHECK(contains(run.look().reason, "ledger.csv:"));
 }
 
-TEST_CASE("look_at_run warns of the data, of a straggler and of a process that writes nothing") {
+TEST_CASE("look_at_run shows what train has warned of, a straggler and a process without output") {
   WatchedFolder run;
   test::write_run(run.path(), unfinished());
   auto record = test::Json::parse(read_text_file(run.path() / "run.json"));
@@ -131,25 +132,29 @@ TEST_CASE("look_at_run warns of the data, of a straggler and of a process that w
   write_file_atomic(run.path() / "metrics.csv",
                     std::string("step,split,loss,straggler\n1,train,0.5,\n2,train,0.5,3\n"));
   run.lock(1, "another-machine");
+  add_run_warning(run.path(), {"2026-11-27T00:06:12.250Z", "the loss \x1b rose"});
+  add_run_warning(run.path(), {"2026-11-27T00:06:13.250Z", "the loss fell"});
+  run.append("warnings.jsonl", "{\"time\": \"2026");  // a line that is being written
   CHECK(run.look().straggler == 3);
   CHECK(run.look().warnings ==
-        std::vector<std::string>{"few samples", "rank 3 is slow: the other ranks wait for it"});
+        std::vector<std::string>{"few samples", "the loss \\x1b rose", "the loss fell",
+                                 "rank 3 is slow: the other ranks wait for it"});
   const auto before = std::filesystem::file_time_type::clock::now() - std::chrono::seconds(150);
   for (const char* file : {"lock", "run.json", "metrics.csv", "ledger.csv"}) {
     std::filesystem::last_write_time(run.path() / file, before);
   }
   CHECK(run.look().state == RunState::kRunning);
-  REQUIRE(run.look().warnings.size() == 3);
-  CHECK(run.look().warnings[2] ==
+  REQUIRE(run.look().warnings.size() == 5);
+  CHECK(run.look().warnings[4] ==
         "nothing was written for 2 minutes; the process is on another machine, so that its end "
         "cannot be seen here");
   // A row that took a minute itself may be silent for three.
   run.append("ledger.csv", "5,64,0.5,0.001,00,60,60,0.25,\n");
   std::filesystem::last_write_time(run.path() / "ledger.csv", before);
-  CHECK(run.look().warnings.size() == 2);
+  CHECK(run.look().warnings.size() == 4);
   write_file_atomic(run.path() / "lock", std::string());
   std::filesystem::last_write_time(run.path() / "lock", before);
-  CHECK(run.look().warnings.size() == 2);
+  CHECK(run.look().warnings.size() == 4);
 }
 
 TEST_CASE("read_run reads the newest rows of a long ledger, and its header") {
