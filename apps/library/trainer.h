@@ -5,7 +5,8 @@
  * - Handles hold all state. Several threads may use one handle at once, as long as none of them
  *   closes it; calls decode images side by side and take turns on the model.
  * - The library installs no signal handler, prints nothing and changes no setting of the caller's
- *   threads. A handle has threads of its own, in which signals are blocked.
+ *   threads. A handle has threads of its own, in which signals are blocked; a call with several
+ *   images starts more, which end with it.
  * - A handle cannot be used in a process that was forked after it was opened: TRAINER_FORKED.
  * - Beyond handles there remain the oneDNN library's engine and cache of primitives, the thread
  *   pools of OpenMP, the contents of opened zip archives, and memory of each thread that decoded

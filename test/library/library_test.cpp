@@ -63,7 +63,7 @@ struct Saved {
         std::ofstream(files.back(), std::ios::binary) << to_pnm(pixels);
       }
     }
-    const config::Config config =
+    config::Config config =
         config::parse_config(
             concat("model: {input: [16, 16, ", channels,
                    "], layers: [conv: {filters: 4}, flatten, ", model, "], loss: ", loss,
@@ -77,6 +77,9 @@ struct Saved {
         model::build_model(config, {data.image_shape, data.image_type, data.label_is_index, 2}),
         config, engine::open_backends(config, {}), engine::Use::kPredict);
     engine.initialise(3);
+    // Two GPUs might have trained the run.
+    config.parallel.device = DeviceKind::kCuda;
+    config.parallel.replicas = 2;
     checkpoint::write_safetensors(
         path, engine.replica().tensors(),
         train::to_metadata({}, config, data, train::plan_steps(config, 6)));
@@ -143,7 +146,9 @@ TEST_CASE("trainer_predict gives files, bytes and pixels the probabilities of `p
       encoded.push_back(trainer_image_encoded(bytes[i].data(), bytes[i].size()));
       pixels.push_back(trainer_image_pixels(drawn[i].data(), kHeight, kWidth, 3));
     }
-    const inference::OpenedModel model = inference::open_model({saved.path, {}, {}, ""}, {});
+    const inference::OpenedModel model =
+        inference::open_model({saved.path, {}, {}, ""},
+                              {{{"parallel.device", "cpu", ""}, {"parallel.replicas", "1", ""}}});
     const auto inputs = inference::open_prediction_inputs(model, saved.files, {}, true);
     const auto engine = inference::make_engine(model, inputs);
     std::vector<double> expected;
