@@ -27,25 +27,28 @@ config::LoadedConfig load(const ConfigArguments& arguments, const Context& conte
   return loaded;
 }
 
+// Returns whether the GPUs of the machine decide how many replicas the config has.
+static bool leaves_replicas_open(const config::LoadedConfig& loaded) {
+  const config::Parallel& parallel = loaded.config.parallel;
+  return parallel.device != DeviceKind::kCpu && parallel.gpus.kind == config::Gpus::Kind::kAll &&
+         parallel.strategy != config::Parallel::Strategy::kParameterServer &&
+         loaded.origins.at("parallel.replicas").kind == config::Origin::Kind::kDefault;
+}
+
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, const Context& context,
                                       int local_size) {
-  ConfigArguments every = arguments;
-  if (!inference::is_run(every.path))
-    every.path = find_config(arguments.path, arguments.overrides, context);
-  config::LoadedConfig loaded = load(every, context);
-  const config::Parallel& parallel = loaded.config.parallel;
-  if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||
-      parallel.strategy ==
-          config::Parallel::Strategy::kParameterServer ||  // one replica per process
-      loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
-    return loaded;
+  ConfigArguments named = arguments;
+  if (!inference::is_run(arguments.path)) {
+    named.path = find_config(arguments.path, arguments.overrides, context);
   }
+  config::LoadedConfig loaded = load(named, context);
+  if (!leaves_replicas_open(loaded)) return loaded;
   const backend::GpuList list = backend::list_gpus(backend::read_platform(context.environment));
   const std::size_t gpus = list.gpus.size() / static_cast<std::size_t>(local_size);
   if (gpus < 2) return loaded;
   // Read anew, so that the rules for several replicas are checked.
-  every.overrides.push_back({"parallel.replicas", std::to_string(gpus), kAllGpus});
-  return load(every, context);
+  named.overrides.push_back({"parallel.replicas", std::to_string(gpus), kAllGpus});
+  return load(named, context);
 }
 
 }  // namespace trainer::commands

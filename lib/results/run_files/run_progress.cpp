@@ -13,17 +13,38 @@ namespace {
 
 using checkpoint::HolderState;
 
-// Sets what the newest rows show: the step, the metrics and the speed.
-void read_rows(const RunFiles& run, RunProgress& progress) {
-  constexpr std::ptrdiff_t kRecentRows = 50;  // over which the speed is averaged
+// Sets the newest metrics of each split.
+void read_metrics(const RunFiles& run, RunProgress& progress) {
   progress.metrics.clear();
   for (const Split split : kSplits) {
-    for (auto row = run.metrics.rbegin(); row != run.metrics.rend(); ++row) {
-      if (row->split != split) continue;
-      progress.metrics.push_back({to_string(split), {row->step, row->loss, row->accuracy}});
-      break;
-    }
+    const auto row = std::find_if(run.metrics.rbegin(), run.metrics.rend(),
+                                  [&](const MetricsRow& each) { return each.split == split; });
+    if (row == run.metrics.rend()) continue;
+    progress.metrics.push_back({to_string(split), {row->step, row->loss, row->accuracy}});
   }
+}
+
+// Sets the speed to that of the newest rows of the ledger, and returns the steps per second. Sets
+// and returns nothing if the rows give no time.
+std::optional<double> read_ledger_speed(const std::vector<LedgerRow>& rows, RunProgress& progress) {
+  constexpr std::ptrdiff_t kMaxRows = 50;
+  if (rows.size() < 2) return std::nullopt;
+  // A row stands for the steps since the row before.
+  const auto first = rows.end() - std::min(std::ssize(rows) - 1, kMaxRows);
+  double seconds = 0, waited = 0, samples = 0;
+  for (auto row = first; row != rows.end(); ++row) {
+    seconds += row->seconds;
+    waited += row->wait_seconds;
+    samples += static_cast<double>(row->samples);
+  }
+  if (seconds <= 0) return std::nullopt;
+  progress.images_per_second = samples / seconds;
+  progress.wait_share = std::min(waited / seconds, 1.0);
+  return static_cast<double>(rows.back().step - std::prev(first)->step) / seconds;
+}
+
+// Sets the step, the speed and the time to the end.
+void read_steps(const RunFiles& run, RunProgress& progress) {
   progress.step = run.sessions.empty() ? 0 : run.sessions.back().first_step;
   double steps_per_second = 0;
   for (const MetricsRow& row : run.metrics) {
@@ -33,22 +54,8 @@ void read_rows(const RunFiles& run, RunProgress& progress) {
     progress.wait_share = row.wait_share;
     steps_per_second = row.steps_per_second;
   }
-  if (const std::vector<LedgerRow>& rows = run.ledger; rows.size() > 1) {
-    progress.step = std::max(progress.step, rows.back().step);
-    // A row stands for the steps since the row before.
-    const auto first = rows.end() - std::min(std::ssize(rows) - 1, kRecentRows);
-    double seconds = 0, waited = 0, samples = 0;
-    for (auto row = first; row != rows.end(); ++row) {
-      seconds += row->seconds;
-      waited += row->wait_seconds;
-      samples += static_cast<double>(row->samples);
-    }
-    if (seconds > 0) {
-      progress.images_per_second = samples / seconds;
-      progress.wait_share = std::min(waited / seconds, 1.0);
-      steps_per_second = static_cast<double>(rows.back().step - std::prev(first)->step) / seconds;
-    }
-  }
+  if (run.ledger.size() > 1) progress.step = std::max(progress.step, run.ledger.back().step);
+  steps_per_second = read_ledger_speed(run.ledger, progress).value_or(steps_per_second);
   if (run.finished) {
     progress.step = run.finished->steps;
     if (const auto speed = run.finished->images_per_second) progress.images_per_second = *speed;
@@ -153,7 +160,8 @@ void look_at_run(const Path& folder, WatchedRun& watched) {
       progress.straggler = run.straggler;
       progress.best = run.best;
       find_state(run, holder, is_held, progress);
-      read_rows(run, progress);
+      read_metrics(run, progress);
+      read_steps(run, progress);
       if (run.steps_per_epoch > 0) {
         const auto per_epoch = static_cast<double>(run.steps_per_epoch);
         progress.epoch = static_cast<double>(progress.step) / per_epoch;
