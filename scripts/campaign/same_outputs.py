@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 VARIES = re.compile(
     r"second|elapsed|images_per|per_second|wait|host|commit|version|program|joule|energy|memory|bandwidth|straggler|gap|date|"
     r"eta|pid|_ms$|_us$|peak|least|step_times|started|^time$|_times$|^dur$|^ts$|^input$|^command$|^verdict$|devices_fed|"
-    r"available_bytes|suggested_threads|cost$|^loader$|_(min|max)$|"
+    r"available_bytes|suggested_threads|cost$|^cheapest$|^loader$|_(min|max)$|"
     r"^(data_wait|copy|forward|backward|all_reduce|hidden_all_reduce|update|other)$"
 )
 # What `benchmark` and `find` measure.
