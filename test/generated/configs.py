@@ -38,7 +38,7 @@ from random_configs import RandomConfig, draw_model_kind, repair
 from random_data import DataSet
 from random_values import Schema
 
-LIMIT = 60  # seconds that a command may take
+LIMIT = 150  # seconds that a command may take, also with more lanes than the machine has free cores
 DOCUMENTED = {0, 2, 3, 4, 5, 75}
 FAULTS = re.compile(r"internal error|terminate called|assert|std::|basic_string|sanitizer|runtime error", re.IGNORECASE)
 PLACE = re.compile(r"^[^\n]*\.yaml:\d+:\d+: ", re.MULTILINE)
