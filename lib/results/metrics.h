@@ -89,7 +89,7 @@ struct MetricsFileRow {
   std::vector<engine::DeviceUse> devices;  // all that are measured, without values in an evaluation
   std::string time;                        // at which the row was written
   bool has_labels = false, has_ranks = false, has_servers = false, has_gaps = false;
-  bool has_time = false;
+  bool has_time = true;
 };
 void fields(FieldVisitor& v, MetricsFileRow& file_row);
 

@@ -53,6 +53,9 @@ class OutputSchema(unittest.TestCase):
         self.assertEqual({line["event"] for line in self.lines}, {"model", "start", "step", "evaluation", "checkpoint", "finished"})
         self.validate("train", *self.lines)
         self.validate("run", self.read("run.json"))
+        rows = [json.loads(line) for line in (self.run_dir / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual({row["split"] for row in rows}, {"train", "validation", "test"})
+        self.validate("metrics", *rows)
 
     def test_watch_prints_what_its_schema_says(self):
         lines = self.run_json("watch", self.run_dir)

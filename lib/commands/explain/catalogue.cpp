@@ -80,6 +80,8 @@ std::vector<ResultDescription> list_results() {
       {"run", "The file run.json of a run.", results::describe<results::RunRecord>()},
       {"warnings", "A line of the file warnings.jsonl of a run.",
        results::describe<results::RunWarning>()},
+      {"metrics", "A line of metrics.jsonl of a run: the columns that all runs have.",
+       results::describe<results::MetricsFileRow>()},
       lines<TrainLine>("train"),
       lines<results::RunProgress>("watch"),
       lines<results::EvaluationReport, inference::EnsembleScores, ResultEvent<CalibrationReport>,
