@@ -31,9 +31,8 @@ Bound find_bound(const config::Config& config, std::int64_t device_free) {
 
 }  // namespace
 
-Notice resolve_batch_size(config::Config& config, const backend::Platform& platform,
-                          const graph::Graph& model, std::int64_t samples) {
-  if (!config.train.batch_size.is_automatic()) return "";
+ChosenBatchSize choose_batch_size(config::Config config, const backend::Platform& platform,
+                                  const graph::Graph& model, std::int64_t samples) {
   config.train.batch_size = 1;
   const bool measures = platform.planned_gpu.empty() && !config.train.memory_mb;
   const std::int64_t left = measures ? engine::free_memory_in_training(model, config, platform) : 0;
@@ -57,13 +56,21 @@ Notice resolve_batch_size(config::Config& config, const backend::Platform& platf
                              mebibytes(bound.bytes), " (", bound.origin,
                              "); raise train.memory_mb, or use a smaller model or images"));
   }
-  config.train.batch_size = fit.samples;
-  return Notice::note(concat(
-      config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ", mebibytes(fit.bytes),
-      " of ", mebibytes(bound.bytes), " per replica (", bound.origin, ")",
-      fit.samples == max_samples ? concat("; ", max_samples, " is the most that it takes here")
-      : fit.misfit.empty()       ? ""
-                                 : "; " + fit.misfit));
+  return {fit.samples, concat(mebibytes(fit.bytes), " of ", mebibytes(bound.bytes),
+                              " per replica (", bound.origin, ")",
+                              fit.samples == max_samples
+                                  ? concat("; ", max_samples, " is the most that it takes here")
+                              : fit.misfit.empty() ? ""
+                                                   : "; " + fit.misfit)};
+}
+
+Notice resolve_batch_size(config::Config& config, const backend::Platform& platform,
+                          const graph::Graph& model, std::int64_t samples) {
+  if (!config.train.batch_size.is_automatic()) return "";
+  const ChosenBatchSize chosen = choose_batch_size(config, platform, model, samples);
+  config.train.batch_size = chosen.samples;
+  return Notice::note(
+      concat(config::keys::kTrainBatchSize, ": auto takes ", chosen.samples, ": ", chosen.memory));
 }
 
 }  // namespace trainer::train

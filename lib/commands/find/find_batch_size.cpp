@@ -19,7 +19,7 @@ namespace {
 constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
 constexpr double kFallen = 0.8;          // of it: larger batches are not worth a try
 constexpr double kUsable = 0.9;          // of the memory that is available
-constexpr std::int64_t kPlanned = 1024;  // train::resolve_batch_size() looks no further
+constexpr std::int64_t kPlanned = 1024;  // train::choose_batch_size() looks no further
 
 BatchSizes::Point measure_one(config::Config config, const backend::Platform& platform,
                               std::int64_t batch_size, double seconds) {
@@ -39,7 +39,7 @@ BatchSizes::Point measure_one(config::Config config, const backend::Platform& pl
           engine.memory().total() + batch_bytes};
 }
 
-// The largest batch that the devices have room for, by a plan of their memory.
+// Sets the largest batch that the devices have room for, by a plan of their memory.
 void plan_largest(const config::Config& config, const backend::Platform& platform,
                   BatchSizes& sizes) {
   config::Config planned = config;
@@ -47,10 +47,9 @@ void plan_largest(const config::Config& config, const backend::Platform& platfor
   planned.train.batch_size = 1;
   const data::Datasets data = train::open_training_data(planned, Split::kTrain);
   const graph::Graph model = model::build_model(planned, train::sample_spec(data));
-  planned.train.batch_size = config::BatchSize::automatic();
-  sizes.fit = train::resolve_batch_size(planned, platform, model, 0).text;
-  sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
-  sizes.largest = planned.train.batch_size;
+  const train::ChosenBatchSize chosen = train::choose_batch_size(planned, platform, model, 0);
+  sizes.largest = chosen.samples;
+  sizes.fit = chosen.memory;
 }
 
 // Bytes of the next, twice as large batch: what grew with the last one grows twice as much.

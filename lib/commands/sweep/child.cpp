@@ -90,7 +90,7 @@ Child::~Child() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-// Until its end is closed, which the child's end does.
+// The child closes its output at the latest when it ends.
 ChildResult Child::wait() {
   ChildResult result;
   while (output_) {

@@ -67,7 +67,7 @@ struct Scale {
 // no end.
 constexpr int kMaxTicks = 20;
 
-// `whole`: no ticks between whole numbers.
+// `round`: the range ends at ticks. `whole`: no ticks between whole numbers.
 Scale linear_scale(double low, double high, double from, double to, bool round, bool whole) {
   if (!(high > low)) {
     const double margin = low == 0 ? 1 : std::abs(low) * 0.1;
