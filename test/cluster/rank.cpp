@@ -253,7 +253,7 @@ int launch_ranks(int argc, char** argv) {
   options.restart_command = std::move(command);
   options.restart_command.insert(options.restart_command.end(), {"--start", "again"});
   options.first_wait = std::chrono::milliseconds(20);
-  options.patience = std::chrono::milliseconds(1500);
+  options.patience = std::chrono::milliseconds(4000);
   options.after_term = std::chrono::milliseconds(200);
   return trainer::commands::launch(options);
 }
