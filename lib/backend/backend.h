@@ -291,8 +291,9 @@ class Backend {
   // Returns the settings that the training programs compiled so far use.
   virtual ChosenSettings chosen_settings() const { return {}; }
   virtual bool supports(DType activations) const = 0;
-  // Returns whether training is expected to be at least as fast in bfloat16 as in float32, for any
-  // model: by the device alone, so that a choice by it is the same whenever a run starts.
+  // Returns whether training in bfloat16 is expected to be faster than in float32, or a few per
+  // cent slower at most. The device alone decides, so that a choice by it is the same at every
+  // start.
   virtual bool prefers_bfloat16() const = 0;
   // Returns whether the device supports CompileOptions::tf32.
   virtual bool has_tf32() const { return false; }

@@ -114,6 +114,12 @@ std::string print_configured_gpus(const DeviceOptions& options) {
   return list.empty() ? "" : list + "]";
 }
 
+bool takes_cpu(const DeviceOptions& options) {
+  if (!options.platform.planned_gpu.empty()) return false;
+  return options.kind == DeviceKind::kCpu ||
+         (options.kind == DeviceKind::kAuto && list_gpus(options.platform).gpus.empty());
+}
+
 }  // namespace
 
 std::string device_warning(const DeviceOptions& options) {
@@ -132,10 +138,13 @@ std::string device_warning(const DeviceOptions& options) {
 }
 
 std::optional<DeviceOptions> reorder_sums(const DeviceOptions& options, std::int64_t variant) {
-  const bool cpu = options.kind == DeviceKind::kCpu ||
-                   (options.kind == DeviceKind::kAuto && list_gpus(options.platform).gpus.empty());
-  if (!cpu) return {};
+  if (!takes_cpu(options)) return {};
   return cpu::reorder_sums(options, variant);
+}
+
+bool prefers_bfloat16(const DeviceOptions& options) {
+  // All GPUs that the CUDA backend takes have tensor cores for bfloat16.
+  return !takes_cpu(options) || cpu::open_replicas(options).front()->prefers_bfloat16();
 }
 
 Platform read_platform(const Environment& environment) {

@@ -117,6 +117,10 @@ struct GpuLibraries {
 // Opens the CUDA backend. `with_nccl` loads NCCL, which several GPUs need. Throws DeviceError.
 GpuLibraries find_gpu_libraries(const Platform& platform, bool with_nccl);
 
+// Returns Backend::prefers_bfloat16() of the backends that open_backends() would open, but opens no
+// GPU.
+bool prefers_bfloat16(const DeviceOptions& options);
+
 // Returns the same devices with every sum in another order, one for each small `variant` from 0 on,
 // so that further runs show how much rounding changes a model; empty if a backend has only one
 // order.

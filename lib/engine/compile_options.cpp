@@ -1,6 +1,5 @@
 #include "engine/compile_options.h"
 
-#include <algorithm>
 #include <variant>
 #include <vector>
 
@@ -16,12 +15,11 @@ namespace {
 // LossScaleOptimizer.
 constexpr float kFirstLossScale = 65536;
 
-// The speed beside that of float32 as measured on Intel processors without AMX; see
-// lib/decisions/backend.md.
+// The speeds are those of lib/decisions/backend.md.
 constexpr const char* kSlowBFloat16 =
-    "usually trains at 0.6 to 1.0 times the speed of float32 on this processor, which does not "
-    "multiply "
-    "faster in it; use float32, or auto, which takes bfloat16 where it is faster";
+    "train.precision: bfloat16 usually trains at 0.6 to 1.0 times the speed of float32 on this "
+    "processor, which does not multiply faster in it; use float32, or auto, which takes bfloat16 "
+    "where it is faster";
 
 backend::ReductionOptions reduction_options(const config::Parallel& parallel, bool remote) {
   backend::ReductionOptions options;
@@ -48,13 +46,9 @@ Notice resolve_precision(config::Config& config, const backend::Platform& platfo
   Precision& precision = config.train.precision;
   const bool is_automatic = precision == Precision::kAuto;
   if (!is_automatic && precision != Precision::kBFloat16) return "";
-  const auto backends = open_backends(config, platform);
-  const bool is_fast = std::ranges::all_of(
-      backends, [](const auto& backend) { return backend->prefers_bfloat16(); });
-  if (!is_automatic) {
-    return is_fast ? "" : concat("train.precision: bfloat16 ", kSlowBFloat16);
-  }
-  precision = is_fast ? Precision::kBFloat16 : Precision::kFloat32;
+  const bool is_preferred = backend::prefers_bfloat16(device_options(config.parallel, platform));
+  if (!is_automatic) return is_preferred ? "" : kSlowBFloat16;
+  precision = is_preferred ? Precision::kBFloat16 : Precision::kFloat32;
   return Notice::note(concat("train.precision: auto takes ", spell(precision)));
 }
 

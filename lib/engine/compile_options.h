@@ -14,8 +14,7 @@ namespace trainer::engine {
 constexpr double kRemoteBucketMb = 4;
 
 // Resolves train.precision: auto by the devices and returns a note with the choice. Returns a
-// warning if the config asks for bfloat16 where float32 is faster; for other configs an empty
-// notice.
+// warning for bfloat16 where float32 is expected to be faster, and otherwise an empty notice.
 Notice resolve_precision(config::Config& config, const backend::Platform& platform);
 
 // Returns the options of the graph passes. Throws ConfigError if the backend cannot run the

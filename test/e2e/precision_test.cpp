@@ -74,6 +74,7 @@ TEST_CASE("plan warns of bfloat16 where the processor multiplies no faster in it
   CHECK(contains(given.err,
                  "train.precision: bfloat16 usually trains at 0.6 to 1.0 times the speed") ==
         (has_bfloat16 && prefers_float32));
+  CHECK(prefers_float32 == (!has_bfloat16 || __builtin_cpu_is("intel") != 0));
 }
 
 }  // namespace trainer::e2e
