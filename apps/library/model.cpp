@@ -141,15 +141,15 @@ Predictions Model::predict(std::vector<data::GivenImage> images) const {
   inference::PredictionInput input;
   input.images = data::open_given_images(data_, std::move(images));
   std::vector<float> logits;
-  inference::Evaluator evaluator{std::min<std::int64_t>(batch_, count), outputs_, {}};
-  evaluator.evaluate = [&](const engine::HostBatch& batch) {
+  inference::OutputSource source{std::min<std::int64_t>(batch_, count), outputs_, {}};
+  source.compute = [&](const engine::HostBatch& batch) {
     thread_.run([&] {
       engine_->evaluate(batch);
       logits.assign(engine_->logits().begin(), engine_->logits().end());
     });
     return std::span<const float>(logits);
   };
-  inference::for_each_output(evaluator, input, options_, [&](const results::Output& output) {
+  inference::for_each_output(source, input, options_, [&](const results::Output& output) {
     const auto index = static_cast<std::size_t>(output.index);
     all.errors[index] = output.error;
     if (!output.error.empty()) return;

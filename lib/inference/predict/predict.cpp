@@ -131,15 +131,15 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough) {
   engine::FlipEvaluation evaluation(engine, input.dataset().spec(), options.loss, options.flip);
-  const Evaluator evaluator{engine.evaluation_batch(), engine.replica().outputs(),
+  const OutputSource source{engine.evaluation_batch(), engine.replica().outputs(),
                             [&](const engine::HostBatch& batch) {
                               evaluation.run(batch);
                               return evaluation.logits();
                             }};
-  for_each_output(evaluator, input, options, each, enough);
+  for_each_output(source, input, options, each, enough);
 }
 
-void for_each_output(const Evaluator& evaluator, const PredictionInput& input,
+void for_each_output(const OutputSource& source, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough) {
@@ -147,7 +147,7 @@ void for_each_output(const Evaluator& evaluator, const PredictionInput& input,
   const std::int64_t count = std::min(size, options.limit.value_or(size));
   data::LoaderOptions loading;
   loading.augment = false;
-  loading.batch_size = evaluator.batch;
+  loading.batch_size = source.batch;
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
   std::atomic<double> read_seconds = 0;
   loading.when_read = [&](const data::ReadBatch& batch) {
@@ -156,12 +156,12 @@ void for_each_output(const Evaluator& evaluator, const PredictionInput& input,
   const Clock::time_point start = Clock::now();
   double predict_seconds = 0;
   const auto loader = data::make_loader(input.dataset(), loading);
-  const std::size_t outputs = evaluator.outputs, features = options.features;
+  const std::size_t outputs = source.outputs, features = options.features;
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     const Clock::time_point begin = Clock::now();
     const std::span<const float> logits =
-        evaluator.evaluate({batch->range.count, batch->images, false, nullptr});
+        source.compute({batch->range.count, batch->images, false, nullptr});
     predict_seconds += seconds_since(begin);
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {

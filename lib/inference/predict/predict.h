@@ -41,8 +41,8 @@ std::vector<PredictionInput> open_prediction_inputs(const OpenedModel& opened,
                                                     const std::vector<std::string>& files,
                                                     std::optional<Split> split, bool skip);
 
-// The data section by which image files become what the model takes. `first` names an image in
-// messages. Throws DataError for a model that was trained on other arrays than images.
+// Returns the data section by which image files become what the model takes. `first` names an image
+// in messages. Throws DataError for a model that was trained on other arrays than images.
 config::Data data_of_image_files(const OpenedModel& opened, const std::string& first);
 
 // The sample spec of the model for these inputs.
@@ -53,11 +53,11 @@ std::unique_ptr<engine::Engine> make_engine(const OpenedModel& opened,
                                             const std::vector<PredictionInput>& inputs);
 
 // Computes the outputs of batches for for_each_output().
-struct Evaluator {
+struct OutputSource {
   std::int64_t batch = 1;    // samples of a batch
   std::int64_t outputs = 1;  // numbers per sample
   // Returns the outputs of a batch, valid until the next call.
-  std::function<std::span<const float>(const engine::HostBatch&)> evaluate;
+  std::function<std::span<const float>(const engine::HostBatch&)> compute;
 };
 
 // Calls `each` for the images, in order, and ends early when `enough`, which is called after every
@@ -67,8 +67,8 @@ void for_each_output(engine::Engine& engine, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough = {});
-// The same with another evaluator than an engine; flip does not count.
-void for_each_output(const Evaluator& evaluator, const PredictionInput& input,
+// The same for outputs of another source than an engine; flip does not count.
+void for_each_output(const OutputSource& source, const PredictionInput& input,
                      const results::PredictOptions& options,
                      const std::function<void(const results::Output&)>& each,
                      const std::function<bool()>& enough = {});
