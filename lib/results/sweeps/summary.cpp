@@ -409,8 +409,8 @@ std::string best_sentence(const Summary& summary) {
   std::string text = concat(name, ", accuracy ", percent(accuracy.mean), " (95 % interval ",
                             percent(accuracy.low), " to ", percent(accuracy.high), ")");
   if (rivals > 0) {
-    text += concat("; the interval of ", counted(rivals, "other combination"),
-                   " contains this accuracy");
+    text += concat("; this accuracy lies in the interval of ", counted(rivals, "other combination"),
+                   ", too");
   }
   return text + '.';
 }

@@ -71,9 +71,9 @@ std::string whole_percent(double share);  // "71 %"
 // Returns the indices of the rows, the best first: by accuracy, of equal ones by loss. If no row
 // has an accuracy, the loss alone decides. Rows without the number come last.
 std::vector<std::size_t> rank_rows(const Summary& summary);
-// Returns "Best: lr=0.1, accuracy 71.20 % (95 % interval 68.00 % to 74.20 %); the interval of 2
-// other combinations contains this accuracy."; "" for fewer than two rows, or without a number to
-// rank them by.
+// Returns "Best: lr=0.1, accuracy 71.20 % (95 % interval 68.00 % to 74.20 %); this accuracy
+// lies in the interval of 2 other combinations, too."; "" for fewer than two rows, or without a
+// number to rank them by.
 std::string best_sentence(const Summary& summary);
 // Returns the metrics of a point by which the summary ranks it; nothing if it has not finished.
 std::optional<ScoredResult> find_scored_result(const Summary& summary, const PointState& point);

@@ -113,8 +113,8 @@ TEST_CASE(
   CHECK(rank_rows(summary) == std::vector<std::size_t>{1, 2, 0, 3, 4});
   CHECK(rank_points(summary) == std::vector<std::size_t>{1, 2, 0, 3});
   CHECK(best_sentence(summary) ==
-        "Best: learning_rate=0.01, accuracy 80.00 % (95 % interval 77.00 % to 83.00 %); the "
-        "interval of 1 other combination contains this accuracy.");
+        "Best: learning_rate=0.01, accuracy 80.00 % (95 % interval 77.00 % to 83.00 %); "
+        "this accuracy lies in the interval of 1 other combination, too.");
   Summary tie = summary;
   tie.rows[0].accuracy->mean = 0.8;
   tie.rows[0].loss = 0.1;
