@@ -1,10 +1,12 @@
 """Seconds from starting the program to the end of its first training step on the article's CNN: trainer and PyTorch.
 
-Ends with `ratio startup VALUE`: ours / PyTorch's; below one is better.
+Ends with `ratio startup VALUE`: ours / PyTorch's; below one is better. Where libtrainer.so lies beside the build of the
+binary, the time in which a new process loads it comes before.
 """
 
 import argparse
 import json
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -27,6 +29,11 @@ def seconds_to(event, command):
     return seconds
 
 
+def load_milliseconds(library):
+    code = "import ctypes, sys, time; t = time.perf_counter(); ctypes.CDLL(sys.argv[1]); print(time.perf_counter() - t)"
+    return 1e3 * float(subprocess.run([sys.executable, "-c", code, library], check=True, capture_output=True, text=True).stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trainer", help="the binary; $TRAINER or build/release's when left out")
@@ -45,6 +52,10 @@ def main():
         peer.append(seconds_to("first_step", [
             sys.executable, HERE / "peers/torch_cnn.py", "--channels-last", "--batch", str(options.batch)
         ]))
+    library = pathlib.Path(trainer).parents[1] / "library" / "libtrainer.so"
+    if library.exists():
+        loads = [load_milliseconds(library) for _ in range(options.rounds)]
+        print(f"libtrainer.so loads in {statistics.median(loads):.1f} ms")
     for name, values in (("trainer", ours), ("torch", peer)):
         print(f"{name:8} {statistics.median(values):6.3f} s  (lowest {min(values):.3f}, highest {max(values):.3f})")
     print(f"ratio startup {statistics.median(ours) / statistics.median(peer):.3f}")

@@ -66,14 +66,7 @@ class Module(unittest.TestCase):
                 cls.files.append(cls.folder / "images" / name / f"{number}.png")
                 PIL.Image.fromarray(cls.pixels[-1]).save(cls.files[-1])
         cls.trained = cls.folder / "run"
-        config = cls.folder / "config.yaml"
-        config.write_text(
-            "model: {input: [24, 24, 3], layers: [{conv: {filters: 8, activation: relu}}, batch_norm, flatten, dense: 3]}\n"
-            f"data: {{format: image_folder, path: {cls.folder}/images, resize: [24, 24], validation_split: 0.3}}\n"
-            "optimizer: {adam: {learning_rate: 1.0e-3}}\ntrain: {epochs: 2, batch_size: 8}\n"
-            "run: {summary_every: 1 steps}\n"
-        )
-        support.run_json("train", config, "--run-dir", cls.trained)
+        support.train_on_small_images(cls.folder / "images", cls.trained)
         lines = [line for line in support.run_json("predict", cls.trained, *cls.files) if "probabilities" in line]
         cls.expected = numpy.array([list(line["probabilities"].values()) for line in lines])
         cls.names = [line["class"] for line in lines]
@@ -85,7 +78,7 @@ class Module(unittest.TestCase):
         self.assertEqual(found.names, self.names[rows])
         self.assertEqual(set(found.errors), {None})
 
-    def test_kinds_of_images(self):
+    def test_predict_gives_each_kind_of_image_the_same_bits(self):
         """All have the probabilities of `trainer predict`, to the bit."""
         self.check(self.files)
         self.check([str(file) for file in self.files])
@@ -97,19 +90,18 @@ class Module(unittest.TestCase):
         mixed = [self.files[0], self.files[1].read_bytes(), memoryview(self.files[2].read_bytes()), self.pixels[3]]
         self.check(mixed, slice(0, 4))
 
-    def test_one_image(self):
+    def test_predict_takes_one_image(self):
         for image in (self.files[4], str(self.files[4]), self.files[4].read_bytes(), self.pixels[4],
                       PIL.Image.fromarray(self.pixels[4])):
             self.check(image, slice(4, 5))
 
-    def test_strides(self):
-        """Views of arrays are read where they lie."""
+    def test_predict_reads_views_of_arrays_where_they_lie(self):
         wide = numpy.zeros((72, 120, 4), numpy.uint8)
         wide[::2, ::3, 2::-1] = self.pixels[7]
         self.check(wide[::2, ::3, 2::-1], slice(7, 8))
         self.check(numpy.asfortranarray(self.pixels[7])[::-1][::-1], slice(7, 8))
 
-    def test_pillow_modes(self):
+    def test_predict_reads_the_modes_of_pillow(self):
         picture = PIL.Image.fromarray(self.pixels[0])
         grey, alpha, turned = picture.convert("L"), picture.convert("RGBA"), picture.rotate(90, expand=True)
         self.check(alpha, slice(0, 1))
@@ -124,11 +116,11 @@ class Module(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "image 0 has the Pillow mode I;16.*give the path"):
             self.model.predict(PIL.Image.new("I;16", (5, 5)))
 
-    def test_no_image(self):
+    def test_predict_of_no_image_returns_no_row(self):
         found = self.model.predict([])
         self.assertEqual((found.probabilities.shape, found.names, len(found)), ((0, 3), [], 0))
 
-    def test_wrong_images(self):
+    def test_predict_names_what_is_not_an_image(self):
         for image, message in [
             (5, "'int' object is not iterable"),
             ([5], "image 0 is a int; expected a path, bytes, a Pillow image or a NumPy array"),
@@ -140,7 +132,7 @@ class Module(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected 'raise' or 'nan'"):
             self.model.predict([], on_error="skip")
 
-    def test_unreadable_images(self):
+    def test_predict_names_images_that_it_cannot_read(self):
         images = [self.files[0], "/nowhere.png", b"GIF89a", numpy.zeros((4, 4, 7), numpy.uint8)]
         with self.assertRaisesRegex(imagetrainer.TrainerError, "3 of 4 images cannot be read: /nowhere.png") as caught:
             self.model.predict(images)
@@ -152,7 +144,7 @@ class Module(unittest.TestCase):
         self.assertIsNone(found.errors[0])
         self.assertIn("image 3: has 7 channels", found.errors[3])
 
-    def test_properties(self):
+    def test_model_describes_itself(self):
         self.assertEqual(self.model.classes, ("left", "middle", "right"))
         self.assertEqual(self.model.input_shape, (24, 24, 3))
         best = json.loads((self.trained / "run.json").read_text())["best"]["step"]
@@ -168,14 +160,14 @@ class Module(unittest.TestCase):
             other.predict(self.files[0])
         other.close()
 
-    def test_errors_of_opening(self):
+    def test_model_reports_why_it_cannot_be_opened(self):
         for path, options, kind in [("/nowhere", {}, "data"), (self.trained, {"checkpoint": "third"}, "config"),
                                     (self.trained, {"threads": -1}, "argument")]:
             with self.subTest(kind), self.assertRaises(imagetrainer.TrainerError) as caught:
                 imagetrainer.Model(path, **options)
             self.assertEqual(caught.exception.kind, kind)
 
-    def test_labels(self):
+    def test_predict_gives_several_labels_by_their_thresholds(self):
         folder = self.folder / "labelled"
         folder.mkdir()
         rows = [f"{file},{'red|' if i % 2 else ''}{'dark' if i % 3 else 'bright'}" for i, file in enumerate(self.files)]
@@ -199,7 +191,7 @@ class Module(unittest.TestCase):
             found.probabilities, [list(line["probabilities"].values()) for line in lines]
         )
 
-    def test_novelty(self):
+    def test_predict_finds_images_of_none_of_the_classes(self):
         run = self.folder / "judged"
         shutil.copytree(self.trained, run)
         support.run_json("evaluate", run, "--novelty", "--novelty-false-alarms", 0.2, "--split", "validation")
@@ -222,7 +214,7 @@ class Module(unittest.TestCase):
             self.assertIsNone(model.predict(bright).novel)
             self.assertIsNone(model.predict(bright).distances)
 
-    def test_calibration(self):
+    def test_predict_uses_the_temperature_of_the_run(self):
         run = self.folder / "calibrated"
         shutil.copytree(self.trained, run)
         support.run_json("evaluate", run, "--calibrate")
@@ -234,7 +226,7 @@ class Module(unittest.TestCase):
         with imagetrainer.Model(run, calibrated=False) as model:
             self.assertEqual(model.predict(self.files).probabilities.tolist(), self.expected.tolist())
 
-    def test_features(self):
+    def test_predict_returns_the_features_of_the_command(self):
         written = self.folder / "features.npy"
         self.assertEqual(support.trainer("predict", self.trained, *self.files, "--features", written).returncode, 0)
         expected = numpy.load(written)
@@ -245,7 +237,7 @@ class Module(unittest.TestCase):
         numpy.testing.assert_array_equal(found.probabilities[:-1], self.expected)
         self.assertTrue(numpy.isnan(found.features[-1]).all())
 
-    def test_threads(self):
+    def test_model_serves_several_threads(self):
         """Eight threads with one model get the same bits, in flat memory."""
         wrong, sizes = [], []
 
@@ -265,7 +257,7 @@ class Module(unittest.TestCase):
         self.assertEqual(wrong, [])
         self.assertLess(resident() - sizes[0], 16 << 20)
 
-    def test_fork(self):
+    def test_model_is_an_error_in_a_forked_process(self):
         context = multiprocessing.get_context("fork")
         answers = context.Queue()
         child = context.Process(target=predict_in_child, args=(self.model, self.pixels[0], answers))
@@ -275,7 +267,7 @@ class Module(unittest.TestCase):
         self.assertEqual(child.exitcode, 0)
         self.check(self.files[0], slice(0, 1))
 
-    def test_service(self):
+    def test_service_answers_several_clients(self):
         """examples/serve.py, asked by eight clients at once."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         words = [sys.executable, support.ROOT / "apps" / "python" / "examples" / "serve.py", self.trained, "--port", "0"]
@@ -304,8 +296,7 @@ class Module(unittest.TestCase):
             finally:
                 service.terminate()
 
-    def test_guide(self):
-        """The program of the guide."""
+    def test_program_of_the_guide_runs(self):
         lines = (support.ROOT / "configs" / "guide_library.md").read_text().splitlines()
         first = lines.index("    import numpy")
         last = next(index for index in range(first, len(lines)) if lines[index][:1].strip())
@@ -320,7 +311,7 @@ class Module(unittest.TestCase):
         self.assertEqual(len(values["accuracy"]), 2)
         values["model"].close()
 
-    def test_run(self):
+    def test_run_has_the_metrics_as_arrays(self):
         run = imagetrainer.Run(self.trained)
         self.assertEqual(run.classes, ("left", "middle", "right"))
         self.assertEqual(set(run.metrics), {"train", "validation"})
@@ -335,7 +326,7 @@ class Module(unittest.TestCase):
         with self.assertRaisesRegex(FileNotFoundError, "is not the folder of a run"):
             imagetrainer.Run(self.folder)
 
-    def test_help_and_types(self):
+    def test_help_describes_all_functions(self):
         text = pydoc.plain(pydoc.render_doc(imagetrainer))
         for name in ("class Model", "class Predictions", "class Run", "predict(self, images", "main()"):
             self.assertIn(name, text)
