@@ -157,9 +157,10 @@ TEST_CASE("train keeps its warnings in the run, which watch and report show") {
   const Path dir = work / "warned";
   const std::string config = build_config(work);
   Arguments arguments = train(config, dir, 3);
-  arguments.insert(arguments.end(), {"--set", "optimizer.adam.learning_rate=1e-30"});
+  arguments.insert(arguments.end(), {"--resume", "--set", "optimizer.adam.learning_rate=1e-30"});
   const Result warned = run(arguments);
   CHECK(warned.code == 0);
+  CHECK(contains(warned.err, "note: no checkpoint in "));  // notes are not kept
   REQUIRE(contains(warned.err, "warning: 3 updates did not change"));
   const std::vector<Json> kept = Result{0, read_text_file(dir / "warnings.jsonl"), ""}.lines();
   Json texts = Json::array();

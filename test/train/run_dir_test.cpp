@@ -25,17 +25,21 @@ TEST_CASE("run folder: one with checkpoints is an error unless it is resumed or 
   const config::Config config = trainer::test::build_config("{layers: [flatten, dense: 2]}");
   prepare_run_folder(run, config, Start::kFresh);
   CHECK(std::filesystem::is_empty(checkpoint_folder(run)));
-  CHECK_NOTHROW(prepare_run_folder(run, config, Start::kFresh));
+  touch(run / "warnings.jsonl");  // of a session that ended before its first checkpoint
+  prepare_run_folder(run, config, Start::kFresh);
+  CHECK_FALSE(std::filesystem::exists(run / "warnings.jsonl"));
   write_config(run, config);
   CHECK(read_text_file(config_file(run)) == config::to_yaml(config));
   touch(checkpoint_folder(run) / "step-00000001.safetensors");
   touch(run / "metrics.csv");
+  touch(run / "warnings.jsonl");
   touch(evaluator_folder(run, Split::kTest) / "metrics.csv");
   CHECK_THROWS_WITH_AS(prepare_run_folder(run, config, Start::kFresh),
                        doctest::Contains("continue it with --resume, replace it with --overwrite"),
                        ConfigError);
   prepare_run_folder(run, config, Start::kResume);
   CHECK(std::filesystem::exists(run / "metrics.csv"));
+  CHECK(std::filesystem::exists(run / "warnings.jsonl"));
   touch(run / "notes.txt");
   prepare_run_folder(run, config, Start::kOverwrite);
   CHECK(std::filesystem::is_empty(checkpoint_folder(run)));

@@ -157,6 +157,18 @@ TEST_CASE("look_at_run shows what train has warned of, a straggler and a process
   CHECK(run.look().warnings.size() == 4);
 }
 
+TEST_CASE("read_run_warnings returns the newest warnings of a file of many") {
+  const TemporaryFolder folder;
+  CHECK(read_run_warnings(folder.path()).empty());
+  for (int i = 0; i < 103; ++i) {
+    add_run_warning(folder.path(), {"2026-11-27T00:06:12.250Z", concat("warning ", i)});
+  }
+  const std::vector<RunWarning> newest = read_run_warnings(folder.path());
+  REQUIRE(newest.size() == 100);
+  CHECK(newest.front().text == "warning 3");
+  CHECK(newest.back().text == "warning 102");
+}
+
 TEST_CASE("read_run reads the newest rows of a long ledger, and its header") {
   const TemporaryFolder folder;
   test::FakeRun fake;
