@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 
@@ -140,8 +141,11 @@ class TensorBoardHook : public Hook {
     std::filesystem::create_directory(folder_);
     std::filesystem::create_directory(folder);
     const double now = seconds_since_1970();
+    // The last number differs between files that a process makes within one second. Programs that
+    // collect files of several folders in one (`wandb sync`) lose all but one of the same name.
+    static std::atomic<std::int64_t> files_made{0};
     const std::string name = concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
-                                    host_name(), ".", ::getpid());
+                                    host_name(), ".", ::getpid(), ".", files_made++);
     EventFile& made = files_.try_emplace(split, folder / name, now).first->second;
     // TensorBoard reads the files of a folder in the order of their names.
     made.session_start(first_step_ + 1, now);

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -124,7 +125,7 @@ TEST_CASE("tensorboard: events have their version, and scalars tag and step") {
   const auto files = event_files(folder, "train");
   REQUIRE(files.size() == 1);
   CHECK(files[0].filename().string().starts_with("events.out.tfevents.1"));
-  CHECK(files[0].filename().string().ends_with(concat(".", ::getpid())));
+  CHECK(files[0].filename().string().find(concat(".", ::getpid(), ".")) != std::string::npos);
   const auto events = read_events(files[0]);
   REQUIRE(events.size() == 8);
   CHECK(events[0].text(3) == "brain.Event:2");
@@ -229,6 +230,19 @@ TEST_CASE("tensorboard: evaluations have the confusion matrix as a picture") {
   CHECK(static_cast<std::uint64_t>(width) == image.number(2));
   CHECK(static_cast<std::uint64_t>(height) == image.number(1));
   stbi_image_free(pixels);
+}
+
+TEST_CASE("tensorboard: event files of different splits have different names") {
+  const TemporaryFolder folder;
+  const auto hook = make_tensorboard_hook({.summary_every = steps(100), .config = "data: {}"});
+  hook->on_start(run_info(folder.path()));
+  hook->on_evaluation(evaluation(Split::kValidation, 3, 0.125));
+  hook->on_evaluation(evaluation(Split::kTest, 3, 0.25));
+  std::set<Path> names;
+  for (const char* split : {"", "validation", "test"}) {
+    names.insert(event_files(folder, split).at(0).filename());
+  }
+  CHECK(names.size() == 3);
 }
 
 TEST_CASE("tensorboard: an evaluation of samples without classes has no picture") {
