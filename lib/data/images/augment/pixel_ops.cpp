@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <span>
 #include <vector>
 
 #include "data/images/augment/affine.h"
@@ -148,8 +149,23 @@ std::vector<float> gaussian(int size, double sigma) {
     weights[i] = std::exp(-0.5f * x * x);
     sum += weights[i];
   }
-  for (float& weight : weights) weight /= sum;
+  for (float& weight : weights) {
+    weight /= sum;
+    // Smaller ones change no pixel, and products of subnormal numbers are slow.
+    if (weight < 1e-30f) weight = 0;
+  }
   return weights;
+}
+
+void add_scaled(float factor, std::span<const float> values, float* sums) {
+  if (factor == 0) return;
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i] += factor * values[i];
+}
+
+// Rounds a value of [0, 255.5) to the nearest integer, of two equally near ones to the even one.
+std::uint8_t round_to_byte(float value) {
+  constexpr float kNoFraction = 1 << 23;  // the smallest float whose successor is one more
+  return static_cast<std::uint8_t>(static_cast<int>(value + kNoFraction - kNoFraction));
 }
 
 }  // namespace
@@ -211,28 +227,28 @@ void gaussian_blur(int kernel_size, double sigma, Pixels& image) {
   const int height = image.height(), width = image.width(), channels = image.channels();
   const int half = kernel_size / 2;
   const std::vector<float> weights = gaussian(kernel_size, sigma);
-  const auto row = image.row_bytes();
-  std::vector<float> rows(image.size());  // blurred along x
+  const std::size_t row = image.row_bytes();
+  std::vector<float> rows(image.size());               // blurred along x
+  std::vector<float> line(row + 2 * half * channels);  // a row with its mirrored edges
   for (int y = 0; y < height; ++y) {
-    float* to = rows.data() + static_cast<std::size_t>(y) * row;
-    for (int x = 0; x < width; ++x) {
-      for (int c = 0; c < channels; ++c) {
-        float sum = 0;
-        for (int k = -half; k <= half; ++k) {
-          sum += weights[k + half] * image.row(y)[reflect(x + k, width) * channels + c];
-        }
-        to[x * channels + c] = sum;
-      }
+    float* to = line.data();
+    for (int x = -half; x < width + half; ++x) {
+      const std::uint8_t* pixel = image.row(y) + reflect(x, width) * channels;
+      to = std::copy_n(pixel, channels, to);
+    }
+    float* sums = rows.data() + static_cast<std::size_t>(y) * row;
+    for (int k = 0; k < kernel_size; ++k) {
+      add_scaled(weights[k], {line.data() + k * channels, row}, sums);
     }
   }
+  std::vector<float> sums(row);
   for (int y = 0; y < height; ++y) {
-    for (std::size_t i = 0; i < row; ++i) {
-      float sum = 0;
-      for (int k = -half; k <= half; ++k) {
-        sum += weights[k + half] * rows[static_cast<std::size_t>(reflect(y + k, height)) * row + i];
-      }
-      image.row(y)[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(sum), 0.0f, 255.0f));
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    for (int k = 0; k < kernel_size; ++k) {
+      const auto from = static_cast<std::size_t>(reflect(y + k - half, height));
+      add_scaled(weights[k], {rows.data() + from * row, row}, sums.data());
     }
+    std::transform(sums.begin(), sums.end(), image.row(y), round_to_byte);
   }
 }
 
